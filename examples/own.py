@@ -20,8 +20,7 @@ import numpy as np
 
 import replicable_rl as rr
 from replicable_rl.errors import check_share
-from replicable_rl.problem.sampler import Table
-from replicable_rl.problem.source import GenerativeModel
+from replicable_rl.problem import Generative
 from replicable_rl.sampling import OutcomeCounts
 
 rr.register(rr.Level("good-actions", implies=("policy",)))  # an (S, A) table of zeros and ones
@@ -36,11 +35,16 @@ def two_doors(p: float = 0.5) -> rr.TabularMDP:
 rr.register("two-doors-v1", two_doors)
 
 
-class NumpyCounts(Table):
+class NumpyCounts(Generative):
     """A table as a source: counts of successors from numpy's multinomial, which is slower and somebody else's code.
 
     Give it to ``rr.solve`` and ``rr.audit`` in place of the table.
     """
+
+    def __init__(self, mdp: rr.TabularMDP) -> None:
+        more: dict[str, Any] = {"initial": mdp.initial, "known_rewards": mdp.known_rewards, "allowed": mdp.allowed}
+        super().__init__(mdp.n_states, mdp.n_actions, mdp.gamma, mdp.reward_range, **more)
+        self.mdp = mdp
 
     @property
     def spec(self) -> rr.ObjectSpec:
@@ -64,7 +68,7 @@ class GoodEnough:
     calls: int = 1000
 
     id: ClassVar[str] = "good-enough-v1"
-    needs: ClassVar[type] = GenerativeModel
+    needs: ClassVar[type] = Generative
 
     def __post_init__(self) -> None:
         check_share("GoodEnough", "epsilon", self.epsilon)

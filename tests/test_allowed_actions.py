@@ -19,7 +19,6 @@ from replicable_rl.algorithms.approximate_mdp import _keeps_its_distance
 from replicable_rl.algorithms.phased_vi import iterate
 from replicable_rl.errors import InvalidMDP
 from replicable_rl.problem.sampler import Counts
-from replicable_rl.problem.support import pairs_of, random_actions, uniform_policy
 from replicable_rl.queries import Query, RStat
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.registry import ALGORITHMS
@@ -147,7 +146,7 @@ def test_planning_finds_the_best_of_all_allowed_policies(mdp: rr.TabularMDP) -> 
     assert allowed[np.arange(S), found.policy].all()
     assert np.array_equal(rr.greedy(found.q), found.policy)
     np.testing.assert_allclose(rr.evaluate_policy(mdp, found.policy).value, best, atol=1e-8)
-    uniform = uniform_policy(mdp)
+    uniform = mdp.support.uniform()
     along, reward = (uniform[:, :, None] * P).sum(axis=1), (uniform * mean).sum(axis=1)
     expected = np.linalg.solve(np.eye(S) - mdp.gamma * along, reward)
     np.testing.assert_allclose(rr.evaluate_policy(mdp, uniform).value, expected, atol=1e-8)
@@ -233,7 +232,7 @@ def test_many_rows_are_drawn_in_blocks() -> None:
 @given(problems, st.integers(0, 2**32))
 def test_episodes_take_allowed_actions(mdp: rr.TabularMDP, seed: int) -> None:
     for source, episodes in ((Counts(mdp), 10**6), (PerSample(mdp), 50)):
-        seen = source.play(uniform_policy(mdp), episodes, 9, sample_stream(seed))
+        seen = source.play(mdp.support.uniform(), episodes, 9, sample_stream(seed))
         assert seen.visits.sum() == 9 * episodes
         assert (seen.visits.reshape(S, A)[~mdp.allowed] == 0.0).all()
 
@@ -246,8 +245,8 @@ def test_counts_have_the_law_of_single_samples(kind: str) -> None:
     for source in (Counts(mdp), PerSample(mdp)):
         counts = source.draw(3000, sample_stream(SEED % 2**32))
         assert goodness_of_fit(counts.count, 3000 * mdp.rows.probability) > ALPHA
-        seen = source.play(uniform_policy(mdp), 20_000, 1, sample_stream(SEED % 2**32))
-        chosen = (mdp.initial[:, None] * uniform_policy(mdp)).reshape(-1)
+        seen = source.play(mdp.support.uniform(), 20_000, 1, sample_stream(SEED % 2**32))
+        chosen = (mdp.initial[:, None] * mdp.support.uniform()).reshape(-1)
         columns = mdp.to_transitions()
         pair = columns["state"] * A + columns["action"]
         expected = np.zeros(S * A * S)
@@ -287,7 +286,7 @@ def log_of(mdp: rr.TabularMDP, samples: int = 40, **options: Any) -> rr.Dataset:
 def test_a_log_that_says_what_is_allowed(tmp_path: Path) -> None:
     mdp = masked(1)
     data = log_of(mdp)
-    N = pairs_of(mdp)
+    N = mdp.support.pairs
     assert f"{N} of {N} pairs were tried: 40 times" in str(data.summary())
     assert not data.summary().warnings
     for name in ("rule affordable", "rule rounded", "rule gumbel"):
@@ -486,11 +485,11 @@ def test_the_first_policy_of_rmax_is_uniform_over_what_is_allowed() -> None:
     taken = np.zeros((S, A), dtype=int)
     for seed in range(300):
         u = SharedRandomness(seed).uniform("rmax/first-policy", shape=S)
-        taken[np.arange(S), random_actions(mdp, u)] += 1
+        taken[np.arange(S), mdp.support.random(u)] += 1
     assert (taken[~mdp.allowed] == 0).all()
-    expected = 300 * uniform_policy(mdp)
+    expected = 300 * mdp.support.uniform()
     assert (np.abs(taken - expected) <= 6.0 * np.sqrt(300) / 2.0)[mdp.allowed].all()  # at most 1e-8 for each
-    assert random_actions(mdp, np.full(S, np.nextafter(1.0, 0.0))).tolist() == [
+    assert mdp.support.random(np.full(S, np.nextafter(1.0, 0.0))).tolist() == [
         int(np.flatnonzero(row)[-1]) for row in mdp.allowed
     ]
 
@@ -498,7 +497,7 @@ def test_the_first_policy_of_rmax_is_uniform_over_what_is_allowed() -> None:
 @pytest.mark.parametrize("name", ["rpvi-v1", "replicable-approximate-mdp-v1", "plug-in-policy-v1"])
 def test_plans_count_the_pairs_that_there_are(name: str) -> None:
     mdp = masked(1)
-    N, arguments = pairs_of(mdp), {key: value for key, value in ARGUMENTS[name].items() if key != "samples"}
+    N, arguments = mdp.support.pairs, {key: value for key, value in ARGUMENTS[name].items() if key != "samples"}
     algorithm: Any = ALGORITHMS[name](**arguments)
     plan: Any = rr.plan(mdp, algorithm)
     everything = rr.TabularMDP.from_dense(*mdp_without_mask(mdp), gamma=0.8)
@@ -532,7 +531,7 @@ def mdp_without_mask(mdp: rr.TabularMDP) -> tuple[Any, Any]:
 
 def test_budgets_are_shared_by_the_pairs_that_there_are() -> None:
     mdp = masked(1)
-    N = pairs_of(mdp)
+    N = mdp.support.pairs
     algorithm = rr.PlugInPolicy(0.1, 0.1, 0.2, budget=2 * N + 1)
     assert rr.solve(mdp, algorithm, shared_seed=1, sample_seed=1).samples == 2 * N
     with pytest.raises(rr.InvalidInput, match=f"each of the {N} pairs"):
@@ -594,7 +593,7 @@ def test_the_command_line_shows_what_is_allowed(tmp_path: Path, capsys: pytest.C
     (first,) = (line for line in lines if line[:1] == ["1"])
     assert first[3:] == ["-", "-", "-", first[2]]  # in state 1 only the last action is allowed
     assert main(["plan", str(path), "phased-vi-v1", "--epsilon", "0.2", "--delta", "0.01"]) == 0
-    assert f"N={pairs_of(masked(1))} pairs" in capsys.readouterr().out
+    assert f"N={masked(1).support.pairs} pairs" in capsys.readouterr().out
 
 
 def test_losses_are_those_of_allowed_policies() -> None:
@@ -605,7 +604,7 @@ def test_losses_are_those_of_allowed_policies() -> None:
     assert 0.0 < losses.uniform <= losses.largest <= 1.0
     assert losses.of(rr.optimal_values(mdp).policy) == pytest.approx(0.0, abs=1e-9)
     found = rr.calibrate(mdp, rr.PlugInPolicy(0.2, 0.1, 0.5), shared_seeds=20, start=64, most=256)
-    assert found.pairs == pairs_of(mdp)
+    assert found.pairs == mdp.support.pairs
 
 
 # --- somebody's own ----------------------------------------------------------------------------------------------

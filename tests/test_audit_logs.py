@@ -314,13 +314,13 @@ def test_what_is_allowed_and_bins_stay_in_the_common_process() -> None:
     rows[1]["reward"] = np.where(np.arange(rows[1]["reward"].size) == 0, 2.0, rows[1]["reward"])  # another range
     logs = rr.from_logs(rows, gamma=0.9, allowed=mask, **declared)
     assert {data.reward_range for data in logs.values()} == {(0.0, 2.0)}
-    assert all(data.allowed is not None and not data.allowed[0, 2] for data in logs.values())
+    assert all(not data.allowed[0, 2] for data in logs.values())
     assert all(rr.solve(data, DECIDE, shared_seed=1).policy[0] != 2 for data in logs.values())
     one, two = (rr.from_transitions(log, gamma=0.9, **declared) for log in rows)
     masked = rr.from_transitions(rows[0], gamma=0.9, allowed=mask, **declared)
     with pytest.raises(rr.InvalidInput, match="other actions are allowed"):
         rr.align([masked, two])
-    assert rr.align([one, two])["log 1"].allowed is None
+    assert rr.align([one, two])["log 1"].support.whole
     numbers = {name: np.asarray(column, dtype=float) for name, column in log_of(1).items()}
     binned = rr.from_transitions(numbers, gamma=0.9, bins={"state": rr.Bins([2.0, 3.0])})
     assert rr.align(binned.split(2))["log 1"].process.bins == binned.process.bins

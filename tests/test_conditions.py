@@ -13,10 +13,11 @@ import pytest
 import replicable_rl as rr
 from replicable_rl import planning
 from replicable_rl.algorithms.plan import Plan
-from replicable_rl.problem.conditions import DRAWS, STARTS, conditions
 from replicable_rl.problem.gridworlds import two_goals
-from replicable_rl.problem.sampler import Counts
+from replicable_rl.problem.sampler import Counts, as_source
+from replicable_rl.problem.source import Episodic
 from replicable_rl.runs import EMPTY, FIXED_SEED, THIS_SEED
+from replicable_rl.sampling.counts import DRAWS, STARTS
 from replicable_rl.theory import phased_vi
 from tests.commands import run_here
 
@@ -94,14 +95,14 @@ OTHERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_is_no_table_of_ours_has_conditions(name: str) -> None:
-    source = OTHERS[name]()
-    assert DRAWS in conditions(source)
-    assert (STARTS in conditions(source)) is hasattr(source, "play")
+    source = as_source(OTHERS[name]())
+    assert DRAWS in source.trust.conditions
+    assert (STARTS in source.trust.conditions) is isinstance(source, Episodic)
 
 
 @pytest.mark.parametrize("source", [GRID, Counts(GRID), rr.testing.PerSample(GRID)], ids=["table", "counts", "samples"])
 def test_a_table_has_none(source: Any) -> None:
-    assert conditions(source) == ()
+    assert as_source(source).trust.conditions == ()
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.problem.sampler import Counts, Table
+from replicable_rl.problem.source import Episodic, Generative
 from replicable_rl.randomness import sample_stream
 from replicable_rl.runs.levels import freeze_array
 from replicable_rl.sampling import EpisodeCounts, OutcomeCounts
@@ -106,12 +107,12 @@ def test_the_suite_leaves_no_trace() -> None:
     assert world() == before
 
 
-class OnlyDraws(Table):
+class OnlyDraws(Table, Generative):
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         return Counts(PROBLEM).draw(calls, rng)
 
 
-class OnlyEpisodes(Table):
+class OnlyEpisodes(Table, Episodic):
     def play(self, policy: Any, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
         return Counts(PROBLEM).play(policy, episodes, horizon, rng)
 

@@ -273,7 +273,6 @@ def test_pairs_that_are_allowed_come_from_a_file(tmp_path: Path) -> None:
         assert read.process == expected.process
         assert read == expected
     ends = rr.from_transitions({**LOG, "done": [0] * 5 + [1]}, gamma=0.9, done="done", allowed=columns)
-    assert ends.allowed is not None
     assert ends.allowed.tolist() == [[True, False, True], [True] * 3, [True] * 3]
 
 
@@ -287,7 +286,6 @@ def test_pairs_of_numbers_are_no_table_of_truth_values() -> None:
     names: dict[str, Any] = {"states": [0, 1], "actions": [0, 1]}
     for allowed in (pairs, pd.DataFrame(pairs), pl.DataFrame(pairs), pa.table(pairs)):  # each reads as a table too
         read = rr.from_transitions(log, gamma=0.9, allowed=allowed, **names)
-        assert read.allowed is not None
         assert read.allowed.tolist() == [[False, True], [False, True]]
     for wrong in ([(0, 1), (1, 1)], np.ones((2, 2)), [["home", "go"]], [[True], [True, False]], 1):
         with pytest.raises(rr.InvalidInput, match=r"allowed must be a file or columns of pairs"):

@@ -18,7 +18,7 @@ from scipy import stats
 
 import replicable_rl as rr
 from replicable_rl.problem.sampler import Counts
-from replicable_rl.problem.source import EpisodicModel
+from replicable_rl.problem.source import Episodic
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import MAX_CALLS, EpisodeCounts
 from replicable_rl.testing import PerSample
@@ -101,9 +101,7 @@ def dense_counts(seen: EpisodeCounts) -> Floats:
 # --- the law, at small m -------------------------------------------------------------------------------
 
 
-def compare_laws(
-    first: EpisodicModel, second: EpisodicModel, policy: NDArray[Any], m: int, H: int, repeats: int
-) -> None:
+def compare_laws(first: Episodic, second: Episodic, policy: NDArray[Any], m: int, H: int, repeats: int) -> None:
     """Chi-square on whole vectors of counts, and on the count and the reward sum of every transition."""
     vectors: list[list[tuple[float, ...]]] = []
     for seed, sampler in ((SEED, first), (SEED + 1, second)):
@@ -138,7 +136,7 @@ def test_whole_trajectories_of_a_tiny_problem() -> None:
 # --- the law, at large m -------------------------------------------------------------------------------
 
 
-def check_expectations(sampler: EpisodicModel, mdp: rr.TabularMDP, policy: NDArray[Any], m: int, H: int) -> None:
+def check_expectations(sampler: Episodic, mdp: rr.TabularMDP, policy: NDArray[Any], m: int, H: int) -> None:
     """Every count within Bernstein's bound of its exact mean: fails a right sampler with probability <= ALPHA."""
     visits = pair_distributions(mdp, policy, H)[0].sum(axis=0)
     expected = (visits[:, None] * dense(mdp)).reshape(-1)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.registry import PROBLEMS
 
 SAID = "about the estimated table, not about the process behind it"
@@ -41,20 +40,6 @@ def test_claims_about_an_estimated_table_end_there(sure: Callable[[], Any]) -> N
         assert planned == rr.plan(table, algorithm)
         assert algorithm.plan(table).samples == planned.samples
         assert algorithm.plan(table).claims() == planned.claims()
-
-
-class Bare:
-    """Draws, and says nothing else."""
-
-    n_states, n_actions, gamma = 5, 2, 0.9
-
-    def draw(self, calls: int, rng: np.random.Generator) -> Any:
-        return Counts(rr.make("chain-v1")).draw(calls, rng)
-
-
-def test_what_a_source_lacks_is_named() -> None:
-    with pytest.raises(rr.InvalidInput, match="It has no reward_range, known_rewards, initial, "):
-        rr.solve(Bare(), rr.PhasedVI(0.2, 0.05, calls=50), shared_seed=1)
 
 
 @pytest.mark.parametrize("sure", SURE, ids=["rpvi", "model", "rmax"])

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 import replicable_rl as rr
 from replicable_rl.data import Dataset, Process
 from replicable_rl.problem.sampler import Counts
-from replicable_rl.problem.support import allowed_of
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.theory.decisions import SPENT, plug_in_policy
 
@@ -38,7 +37,7 @@ def log_of(mdp: rr.TabularMDP, calls: int) -> Dataset:
     some = drawn.count > 0
     row = drawn.row[some]
     states, actions = tuple(range(mdp.n_states)), tuple(range(mdp.n_actions))
-    mask = allowed_of(mdp)
+    mask = mdp.support.given
     allowed = None if mask is None else tuple(map(tuple, mask.tolist()))
     process = Process(states, actions, mdp.gamma, mdp.reward_range, tuple(mdp.initial.tolist()), allowed=allowed)
     parts = row // mdp.n_actions, row % mdp.n_actions, drawn.next_state[some], drawn.reward[some], drawn.count[some]

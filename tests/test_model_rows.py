@@ -16,6 +16,7 @@ import replicable_rl as rr
 from replicable_rl.algorithms import model_rows as module
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.problem.sampler import Counts
+from replicable_rl.problem.support import Support
 from replicable_rl.queries import Means, Plain, Rounded
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import TransitionCounts
@@ -48,7 +49,8 @@ def new_model(
     known_rewards: Floats | None = None, top: float = 1.0, initial: Floats | None = None, **changes: Any
 ) -> LearnedModel:
     sizes = {"n_states": S, "n_actions": A, "gamma": 0.9, "reward_range": (0.0, 1.0), **changes}
-    problem: Any = SimpleNamespace(known_rewards=known_rewards, initial=initial, **sizes)
+    every = Support.of("", None, S, A)
+    problem: Any = SimpleNamespace(known_rewards=known_rewards, initial=initial, support=every, **sizes)
     return LearnedModel.empty(problem, top)
 
 

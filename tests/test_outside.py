@@ -97,7 +97,7 @@ def test_a_source_is_given_in_place_of_its_table(own: ModuleType, kind: Any) -> 
 
 
 def test_a_source_that_does_not_play_is_refused_to_who_needs_episodes(own: ModuleType, doors: rr.TabularMDP) -> None:
-    with pytest.raises(rr.InvalidInput, match=r"^RMax: needs the methods of EpisodicModel, which NumpyCounts has not"):
+    with pytest.raises(rr.InvalidInput, match=r"^RMax: needs a source that is Episodic, which NumpyCounts is not"):
         rr.solve(own.NumpyCounts(doors), rr.RMax(0.1, 0.01, 10), shared_seed=1)
 
 

@@ -16,7 +16,6 @@ from replicable_rl.algorithms.compiled.phased import Iterated
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.experiments.cost.prediction import predicted_disagreement
 from replicable_rl.problem.sampler import Counts
-from replicable_rl.problem.support import pairs_of
 from replicable_rl.queries import Means, Mechanism, Plain, Query, RStat
 from replicable_rl.randomness import sample_stream
 from replicable_rl.runs import Claims
@@ -28,7 +27,7 @@ from tests.statistics import ALPHA, SEED, binomial_p, same_law
 def listed(problem: str, epsilon: float, delta: float, rho: float, **kind: Any) -> rr.ReplicablePhasedVI:
     """The paper's own listing; our schedule has tests of its own."""
     mdp = rr.make(problem)
-    known, sizes = mdp.known_rewards is not None, (pairs_of(mdp), mdp.gamma)
+    known, sizes = mdp.known_rewards is not None, (mdp.support.pairs, mdp.gamma)
     paper = rr.theory.paper_phased_vi(*sizes, epsilon, delta, rho, known_rewards=known, **kind)
     return rr.ReplicablePhasedVI(epsilon, delta, rho, **(kind | paper))
 
@@ -124,9 +123,9 @@ def test_theorem_on_other_problems(problem: str) -> None:
 
 def test_known_rewards_of_a_foreign_model_are_checked() -> None:
     class Rich(Counts):
-        @property
-        def known_rewards(self) -> np.ndarray:
-            return np.full((8, 4), 5.0)
+        def __init__(self, mdp: rr.TabularMDP) -> None:
+            super().__init__(mdp)
+            self.known_rewards = np.full((8, 4), 5.0)
 
     with pytest.raises(rr.InvalidInput, match=r"Rich: known_rewards must be \(S, A\) and lie in \[0, 1\]"):
         rr.solve(Rich(rr.make("two-goals-v1")), THEOREM, shared_seed=1, sample_seed=1)

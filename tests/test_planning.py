@@ -21,8 +21,8 @@ from replicable_rl.planning import exact as planning
 from replicable_rl.planning.exact import Optimum, evaluate_policy, optimal_values
 from replicable_rl.problem.classics import garnet
 from replicable_rl.problem.gridworlds import gridworld
-from replicable_rl.problem.policies import action_probabilities, greedy
 from replicable_rl.problem.rows import Rows
+from replicable_rl.problem.support import greedy
 from replicable_rl.problem.table import TabularMDP
 
 if TYPE_CHECKING:
@@ -678,7 +678,7 @@ def test_too_much_over_relaxation_is_noticed_and_taken_back(monkeypatch: pytest.
     monkeypatch.setattr(_sweeps, "_SHARED_FROM", 1)
     mdp = gridworld(["G" + "." * 59, *["." * 60] * 59], gamma=0.99)
     plain = optimal_values(mdp)
-    table = planning._followed(mdp, action_probabilities("test", plain.policy, mdp.n_states, mdp.n_actions))
+    table = planning._followed(mdp, mdp.support.probabilities("test", plain.policy))
     sweeps, low, high, spreads = _sweeps.BlockSweeps(table, mdp.reward_range), 0.0, 1.0, [1.0]
     with sweeps:
         sweeps.backup()

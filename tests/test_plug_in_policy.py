@@ -531,7 +531,7 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [  # `test_parameters` has the o
     (solved(budget=31), "budget"),
     (solved(lake()), "budget"),
     (solved(horizon=20, budget=19), "budget"),
-    (solved(simulator(), horizon=20, budget=100), "EpisodicModel"),
+    (solved(simulator(), horizon=20, budget=100), "Episodic"),
     (lambda: rr.publish(GRID, rr.PhasedVI(0.1, 0.01)), "PlugInPolicy"),  # type: ignore[arg-type]
 ]
 

@@ -14,9 +14,10 @@ import pytest
 from scipy import stats
 
 import replicable_rl as rr
-from replicable_rl.problem import foreign as asked
-from replicable_rl.problem.sampler import Counts, Table, n_blocks, stream_words
-from replicable_rl.problem.source import EpisodicModel, GenerativeModel, Problem, check_source, kind_of
+from replicable_rl.problem import source as asked
+from replicable_rl.problem.sampler import Counts, Table, as_source, n_blocks, stream_words
+from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
+from replicable_rl.problem.support import Support
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import MAX_CALLS, EpisodeCounts, OutcomeCounts
 from replicable_rl.sampling import _kernels as kernels
@@ -87,7 +88,7 @@ def test_counts_have_the_law_of_samples(problem: str, calls: int) -> None:
     """The whole vector of a row's counts, against the per-sample sampler."""
     mdp = rr.make(problem)
     row = mdp.rows.of_row(int(np.argmax(np.diff(mdp.rows.indptr))))
-    samplers: list[GenerativeModel] = [Counts(mdp), PerSample(mdp)]
+    samplers: list[Generative] = [Counts(mdp), PerSample(mdp)]
     repeats = 300 if problem == "inventory-v1" else 1500
     vectors = [
         [tuple(sampler.draw(calls, rng).count[row].tolist()) for _ in range(repeats)]
@@ -143,7 +144,7 @@ def test_mean_over_outcomes() -> None:
 
 def test_same_seed_same_counts_in_another_process() -> None:
     code = (
-        "import replicable_rl as rr; from replicable_rl.problem.sampler import Counts;"
+        "import replicable_rl as rr; from replicable_rl.problem import Counts;"
         "from replicable_rl.randomness import sample_stream;"
         "print(Counts(rr.make('garnet-v1')).draw(10**15, sample_stream(7)).count.tolist())"
     )
@@ -176,14 +177,14 @@ def test_blocks_have_streams_of_their_own() -> None:
 
 def test_a_table_becomes_a_source_that_draws_and_plays() -> None:
     mdp = rr.make("riverswim-v1")
-    assert isinstance(mdp, Problem)
-    assert not isinstance(mdp, GenerativeModel | EpisodicModel)
+    assert isinstance(mdp, Source)
+    assert isinstance(as_source(mdp), Counts)
     for source in (Counts(mdp), PerSample(mdp)):
-        assert isinstance(source, GenerativeModel)
-        assert isinstance(source, EpisodicModel)
-        assert check_source(source) is source
-        told = (source.n_states, source.n_actions, source.gamma, source.reward_range, source.estimated, source.spec)
-        assert told == (6, 2, 0.95, (0.0, 1.0), False, mdp.spec)
+        assert isinstance(source, Generative)
+        assert isinstance(source, Episodic)
+        assert as_source(source) is source
+        told = source.n_states, source.n_actions, source.gamma, source.reward_range, source.spec
+        assert told == (6, 2, 0.95, (0.0, 1.0), mdp.spec)
         assert source.initial.tolist() == mdp.initial.tolist()
         assert source.known_rewards is mdp.known_rewards
     assert Counts(rr.make("chain-v1")).known_rewards is None  # stochastic
@@ -201,18 +202,7 @@ def test_a_sampler_prepares_what_is_asked_for_and_nothing_else() -> None:
 @pytest.mark.parametrize("problem", [3, None, "chain-v1"])
 def test_what_is_no_problem(problem: object) -> None:
     with pytest.raises(rr.InvalidInput, match=f"^problem must be .* got {type(problem).__name__}"):
-        check_source(problem)
-
-
-def test_a_source_that_says_too_little_is_told_what_is_missing() -> None:
-    class Half:
-        n_states, n_actions, gamma, reward_range, known_rewards, spec = 1, 1, 0.5, (0.0, 1.0), None, None
-
-        def draw(self, calls: int, rng: np.random.Generator) -> None:
-            """Draw nothing."""
-
-    with pytest.raises(rr.InvalidInput, match=r"got Half\. It has no initial and estimated\.$"):
-        check_source(Half())
+        as_source(problem)
 
 
 def test_a_source_says_how_its_samples_are_had() -> None:
@@ -225,9 +215,9 @@ def test_a_source_says_how_its_samples_are_had() -> None:
         lambda state, action, rng: (0, 0.0), n_states=1, n_actions=1, gamma=0.9, reward_range=(0.0, 1.0)
     )
     lake = rr.EpisodicEnv("FrozenLake-v1", gamma=0.9, reward_range=(0.0, 1.0))
-    assert [kind_of(one) for one in (table, Counts(table), simulator)] == ["drawn"] * 3  # a table is drawn and played
-    assert kind_of(lake) == "played"
-    assert kind_of(log) == "recorded"
+    sources = [as_source(one) for one in (table, simulator, lake, log)]
+    kinds = [[isinstance(one, kind) for kind in (Generative, Episodic, Recorded)] for one in sources]
+    assert kinds == [[True, True, False], [True, False, False], [False, True, False], [False, False, True]]
 
 
 # --- what somebody's own source returns ------------------------------------------------------------------------
@@ -244,12 +234,12 @@ class Changed(Table):
         return replace(drawn, **{name: change(getattr(drawn, name)) for name, change in self.changes.items()})
 
 
-class Own(Changed):
+class Own(Changed, Generative):
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         return self.changed(self.ours.draw(calls, rng))  # type: ignore[no-any-return]
 
 
-class Game(Changed):
+class Game(Changed, Episodic):
     def play(self, policy: Any, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
         return self.changed(self.ours.play(policy, episodes, horizon, rng))  # type: ignore[no-any-return]
 
@@ -342,7 +332,7 @@ def test_draws_of_what_is_not_allowed_are_refused() -> None:
     P, R, allowed = np.full((2, 2, 2), 0.5), np.zeros((2, 2)), np.array([[True, False], [True, True]])
     every = rr.TabularMDP.from_dense(P, R, gamma=0.5, layout="sas", reward_range=(0, 1))
     own, game = Own(every), Game(every)
-    own.allowed = game.allowed = allowed
+    own.support = game.support = Support(allowed)
     for algorithm in DRAWING:
         with pytest.raises(
             rr.InvalidInput, match=r"Own: draw must return 0 successors of state 0, action 1, got \d+\."

@@ -16,7 +16,7 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge
 from replicable_rl.problem import simulator as simulator_module
-from replicable_rl.problem.source import GenerativeModel
+from replicable_rl.problem.source import Generative
 from replicable_rl.randomness import sample_stream
 from replicable_rl.rules.model import EmpiricalModel
 from replicable_rl.sampling import MAX_CALLS, OutcomeCounts
@@ -284,7 +284,7 @@ def test_rpvi_on_a_simulator_learns_known_rewards_too() -> None:
 
 def test_a_simulator_is_a_generative_model_with_a_record() -> None:
     problem = small(lambda s, a, rng: (0, 0.0), name="my plant")
-    assert isinstance(problem, GenerativeModel)
+    assert isinstance(problem, Generative)
     solution = rr.solve(problem, rr.PhasedVI(0.2, 0.05, calls=2, iterations=2), shared_seed=1, sample_seed=1)
     assert solution.spec is not None
     assert solution.spec.problem.id == "simulator"
@@ -409,8 +409,8 @@ def test_a_budget_is_kept_before_and_during_a_run() -> None:
         return state, 0.0
 
     problem = small(counted, budget=100)
-    assert problem.most_samples == 100
-    assert small(counted).most_samples == 10**9
+    assert problem.budget == 100
+    assert small(counted).budget == 10**9
     with pytest.raises(SampleSizeTooLarge, match="102 steps"):
         problem.draw(51, sample_stream(1))
     with pytest.raises(SampleSizeTooLarge, match=r"^PhasedVI: .* 102 steps"):
@@ -433,7 +433,7 @@ def test_a_simulator_is_known_by_its_version_alone() -> None:
 
 def test_where_episodes_start_may_be_known() -> None:
     unknown, known = small(still), small(still, initial=[0.25, 0.75])
-    assert (unknown.initial, unknown.estimated, unknown.known_rewards) == (None, False, None)
+    assert (unknown.initial, unknown.trust.estimated, unknown.known_rewards) == (None, False, None)
     assert known.initial is not None
     assert known.initial.tolist() == known.spec.params["initial"] == [0.25, 0.75]
     run = rr.solve(known, rr.ApproximateMDP(0.1, 0.01), shared_seed=1, sample_seed=1)

@@ -263,11 +263,14 @@ def test_a_file_is_believed_about_this_librarys_algorithms_alone(tmp_path: Path)
 
 
 def test_whose_code_it_is() -> None:
+    class Own(Counts):
+        pass
+
     for ours in (rr.solve, two_goals, HONEST, type(HONEST), HONEST.plan, Counts(GRID), Counts(GRID).draw, rr.Simulator):
         assert provider(ours) == OURS
     made = rr.PlugInPolicy(**PROMISE), rr.RMax(0.1, 0.01, 60), rr.testing.PerSample(GRID), GRID
     assert {provider(one) for one in made} == {OURS}
-    for theirs in (Stranger("by hand"), Stranger, test_whose_code_it_is, lambda: 0, type("Own", (Counts,), {})):
+    for theirs in (Stranger("by hand"), Stranger, test_whose_code_it_is, lambda: 0, Own):
         assert provider(theirs) == __name__
     assert provider(rr.PlugInPolicy(**PROMISE, samples=10, rule=Named())) == __name__
     assert (provider(len), provider(np.zeros), provider(functools.partial(len))) == ("builtins", "numpy", "builtins")

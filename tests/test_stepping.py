@@ -19,7 +19,7 @@ import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.problem.episodes import EpisodicEnv
 from replicable_rl.problem.sampler import Counts
-from replicable_rl.problem.source import EpisodicModel
+from replicable_rl.problem.source import Episodic
 from replicable_rl.progress import listening
 from replicable_rl.randomness import sample_stream
 from replicable_rl.rules.model import EmpiricalModel
@@ -156,7 +156,7 @@ def dense(seen: EpisodeCounts) -> NDArray[np.float64]:
     return full.reshape(-1)
 
 
-def compare_laws(stepped: EpisodicModel, table: rr.TabularMDP, policy: Any, m: int, H: int, repeats: int) -> None:
+def compare_laws(stepped: Episodic, table: rr.TabularMDP, policy: Any, m: int, H: int, repeats: int) -> None:
     """Chi-square on whole vectors of visits, on each pair's visits, and on counts and rewards of transitions."""
     samples = []
     for seed, model in ((SEED, stepped), (SEED + 1, Counts(table))):
@@ -171,7 +171,7 @@ def compare_laws(stepped: EpisodicModel, table: rr.TabularMDP, policy: Any, m: i
         assert same_law(dense_1[:, j].tolist(), dense_2[:, j].tolist()) > ALPHA / 2 / columns.size
 
 
-def check_expectations(stepped: EpisodicModel, table: rr.TabularMDP, policy: Any, m: int, H: int) -> None:
+def check_expectations(stepped: Episodic, table: rr.TabularMDP, policy: Any, m: int, H: int) -> None:
     """The visits of one long play within Bernstein's bound of their exact means."""
     expected = Counts(table).play(policy, 10**15, H, sample_stream(1)).visits / 1e15  # exact to 1e-6
     log_term = math.log(2.0 * expected.size / ALPHA)
@@ -350,8 +350,8 @@ def test_progress_is_reported() -> None:
 
 def test_an_environment_is_an_episodic_model() -> None:
     lake = EpisodicEnv("FrozenLake-v1", gamma=0.95, reward_range=(0, 2), map_name="8x8")
-    assert isinstance(lake, EpisodicModel)
-    assert (lake.known_rewards, lake.initial, lake.estimated, lake.most_samples) == (None, None, False, 10**9)
+    assert isinstance(lake, Episodic)
+    assert (lake.known_rewards, lake.initial, lake.trust.estimated, lake.budget) == (None, None, False, 10**9)
     assert (lake.n_states, lake.n_actions, lake.gamma, lake.reward_range) == (65, 4, 0.95, (0.0, 2.0))
     assert lake.spec.id == "episodes/FrozenLake-v1"
     assert lake.spec.params == {"gamma": 0.95, "reward_range": [0, 2], "map_name": "8x8"}
@@ -464,7 +464,7 @@ def test_too_many_episodes_to_step() -> None:
     with pytest.raises(SampleSizeTooLarge, match=r"more than budget=1e\+09.*from_gymnasium"):
         EpisodicEnv("FrozenLake-v1", **LAKE).play([0] * 17, 2 * 10**9, 1, sample_stream(1))
     small = EpisodicEnv("FrozenLake-v1", budget=60, **LAKE)
-    assert small.most_samples == 60
+    assert small.budget == 60
     assert small.play([0] * 17, 12, 5, sample_stream(1)).episodes == 12
     with pytest.raises(SampleSizeTooLarge, match=r"^EpisodicEnv FrozenLake-v1: 65 steps"):
         small.play([0] * 17, 13, 5, sample_stream(1))

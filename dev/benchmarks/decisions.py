@@ -20,10 +20,9 @@ import replicable_rl as rr
 from dev.benchmarks.problems import grid, table_of_400
 from dev.benchmarks.timing import At, Job, Measurement, all_cores, in_turns, one_core
 from replicable_rl.problem.classics import garnet
-from replicable_rl.problem.foreign import draw_from
+from replicable_rl.problem.sampler import Counts
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.rules.model import EmpiricalModel
-from replicable_rl.solve import source_of
 
 TABLE, MANY = "a decision on a large table", "decisions through an audit, 400 rows"
 CALIBRATE = "calibrate on two-goals-v1"
@@ -59,9 +58,8 @@ def measure(sizes: Sizes) -> Iterator[Measurement]:
 
 def _large(kind: str, mdp: rr.TabularMDP, sizes: Sizes) -> Iterator[Measurement]:
     """Yield planning on an empirical model, and planning and a rule on the same, side by side."""
-    algorithm = rr.PlugInPolicy(0.05, 0.01, 0.2, samples=1000)
-    source = source_of(mdp, algorithm)
-    model = EmpiricalModel(source, draw_from(source, 1000, sample_stream(1)))
+    source = Counts(mdp)
+    model = EmpiricalModel(source, source.draw(1000, sample_stream(1)))
     for cores in sorted({1, all_cores()}):
         at: At = {"of": kind, "S": sizes.states, "cores": cores}
         jobs = [Job(PLANNING, partial(rr.optimal_values, model.table), at)]

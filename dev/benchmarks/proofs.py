@@ -23,7 +23,6 @@ import numpy as np
 import replicable_rl as rr
 from dev.benchmarks import proofs_rmax
 from dev.benchmarks.proofs_rmax import Finding, Floats, Instance, Sampler, measure
-from replicable_rl.problem.support import pairs_of
 from replicable_rl.theory.approximate_mdp import row_distance
 from replicable_rl.theory.rstat import Form, mean_distance, rstat, seed_margin
 
@@ -194,7 +193,7 @@ def runs_of(name: str, mdp: rr.TabularMDP, runs: int) -> dict[str, Any]:
     algorithm = rr.ReplicablePhasedVI(EPSILON, DELTA, RHO)
     result = rr.audit(mdp, algorithm, shared_seeds=runs // 2, seed=SEED, n_jobs=2)
     found, known = result.agreement("value"), mdp.known_rewards is not None
-    paper = rr.theory.paper_phased_vi(pairs_of(mdp), mdp.gamma, EPSILON, DELTA, RHO, known_rewards=known)
+    paper = rr.theory.paper_phased_vi(mdp.support.pairs, mdp.gamma, EPSILON, DELTA, RHO, known_rewards=known)
     drawn = max(run.samples or 0 for run in result.runs)
     return {
         "problem": name,
@@ -206,7 +205,7 @@ def runs_of(name: str, mdp: rr.TabularMDP, runs: int) -> dict[str, Any]:
         "at most": 1.0 - found.low,
         "worst loss": max(one.worst_loss + one.normalised_error for one in result.policies or ()),
         "samples": drawn,
-        "fewer": pairs_of(mdp) * paper["iterations"] * paper["calls"] / drawn,
+        "fewer": mdp.support.pairs * paper["iterations"] * paper["calls"] / drawn,
         "seeds": sum(run.claims.of_this_seed is not None for run in result.runs) / len(result.runs),
     }
 

@@ -54,8 +54,9 @@ from replicable_rl.problem.episodes import EpisodicEnv
 from replicable_rl.problem.from_gym import from_gymnasium
 from replicable_rl.problem.gridworlds import gridworld
 from replicable_rl.problem.labels import Labels
-from replicable_rl.problem.policies import greedy
 from replicable_rl.problem.simulator import Simulator
+from replicable_rl.problem.source import Source
+from replicable_rl.problem.support import greedy
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import quiet
 from replicable_rl.randomness import SharedRandomness
@@ -122,6 +123,7 @@ __all__ = [
     "RunStore",
     "SharedRandomness",
     "Simulator",
+    "Source",
     "StableBaselines3",
     "Status",
     "StatusCode",

@@ -26,11 +26,9 @@ from replicable_rl.canonical import Json, array_digest
 from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, shown
 from replicable_rl.planning import gain
-from replicable_rl.problem.conditions import conditions
 from replicable_rl.problem.episodes import EpisodicEnv
-from replicable_rl.problem.sampler import Counts
-from replicable_rl.problem.source import Problem, check_source
-from replicable_rl.problem.support import allowed_of, check_policy_allowed
+from replicable_rl.problem.sampler import Counts, Table, as_source
+from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
@@ -196,7 +194,7 @@ def solve(
 
     Parameters
     ----------
-    problem : TabularMDP, Simulator, EpisodicEnv, or any GenerativeModel or EpisodicModel
+    problem : TabularMDP, Simulator, EpisodicEnv, or a source of your own
         What to solve.
     algorithm : Algorithm
         For example ``ReplicablePhasedVI(epsilon=0.1, delta=0.001, rho=0.2)``.
@@ -242,17 +240,17 @@ def _made(problem: Any, source: Any, algorithm: Algorithm, spec: RunSpec) -> Run
     refuse_endless(source, algorithm)
     rng = sample_stream(spec.sample.seed if isinstance(spec.sample, Drawn) else 0)  # a recorded sample draws nothing
     unused = _state(rng)
-    alone = source is problem and not isinstance(problem, Dataset)
+    alone = not isinstance(source, Table | Recorded)
     with ALONE if alone else contextlib.nullcontext():
         run = algorithm.solve(source, shared, rng)
     _check_run(run, source, algorithm)
-    if type(source) in _DRAW_FROM_RNG and _state(rng) == unused:
+    if isinstance(source, _DRAW_FROM_RNG) and _state(rng) == unused:
         run = run.but(samples=0)  # nobody asked for a sample, whatever is reported
-    estimated = getattr(problem, "estimated", False) or source.estimated
-    claims = stated_unless_ours(run.claims, algorithm, spec).under(conditions(source))
+    claims = stated_unless_ours(run.claims, algorithm, spec).under(source.trust.conditions)
     if isinstance(problem, TabularMDP) and claims.accuracy is not None and claims.accuracy.on_policy:
         claims = claims.beside(gain(problem))
-    return run.completed(spec, claims=claims.about_an_estimate() if estimated else claims, status=run.status or UNSAID)
+    claims = claims.about_an_estimate() if source.trust.estimated else claims
+    return run.completed(spec, claims=claims, status=run.status or UNSAID)
 
 
 def stated_unless_ours(claims: Claims, algorithm: object, spec: RunSpec) -> Claims:
@@ -268,7 +266,7 @@ def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan[Any]:
 
     Parameters
     ----------
-    problem : TabularMDP, Simulator, EpisodicEnv, or any GenerativeModel or EpisodicModel
+    problem : TabularMDP, Simulator, EpisodicEnv, or a source of your own
         What would be solved; only its sizes, discount and kind of rewards are used.
     algorithm : algorithm
         With the promise, and with overrides where the theorem's parameters are not wanted.
@@ -287,8 +285,7 @@ def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan[Any]:
     """
     if not isinstance(algorithm, PlanningAlgorithm) or isinstance(algorithm, type):
         raise InvalidInput(f"plan: algorithm must be an object with plan(problem), got {shown(algorithm)}.")
-    if not isinstance(problem, TabularMDP) and not _is_log(problem, algorithm):
-        check_source(problem)
+    _source_of(problem, algorithm)  # is it one?
     planned = algorithm.plan(problem)
     if not isinstance(planned, Plan):
         return planned
@@ -297,39 +294,31 @@ def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan[Any]:
     return dataclasses.replace(planned, gain=gain(problem) if loses else None, by=by)
 
 
-def _is_log(problem: Any, algorithm: object) -> bool:
-    """Whether a problem is a log, which is refused to algorithms that draw or play."""
-    if not isinstance(problem, Dataset):
-        return False
-    if not isinstance(algorithm, PlugInPolicy) or algorithm.horizon is not None:
+def _source_of(problem: object, algorithm: object) -> Source:
+    """Return what is sampled; a log is refused to algorithms that draw or play."""
+    source = as_source(problem)
+    if isinstance(source, Recorded) and not (isinstance(algorithm, PlugInPolicy) and algorithm.horizon is None):
         raise InvalidInput(
             f"{type(algorithm).__name__}: a log is one batch of samples, and no more can be drawn or played. Use "
             "PlugInPolicy without a horizon, which decides from one batch."
         )
-    return True
+    return source
 
 
-def source_of(problem: Any, algorithm: object) -> Any:
-    """Return what an algorithm samples from: the one adaptation of a problem."""
-    check_source_of(problem, algorithm)
-    return Counts(problem) if isinstance(problem, TabularMDP) else problem
-
-
-def check_source_of(problem: Any, algorithm: object) -> None:
-    """Refuse what cannot be sampled from, and a problem without the methods that an algorithm needs."""
-    if isinstance(problem, TabularMDP) or _is_log(problem, algorithm):
-        return
-    source, needs = check_source(problem), getattr(algorithm, "needs", None)
-    if needs is not None and any(hasattr(needs, way) and not hasattr(source, way) for way in ("draw", "play")):
+def source_of(problem: object, algorithm: object) -> Source:
+    """Return what an algorithm samples from; refuse a source of another type than it needs."""
+    source, needs = _source_of(problem, algorithm), getattr(algorithm, "needs", Source)
+    if not isinstance(source, needs):
         raise InvalidInput(
-            f"{type(algorithm).__name__}: needs the methods of {needs.__name__}, which {type(problem).__name__} has "
-            f"not. {_REMEDIES.get(needs.__name__, '')}".rstrip()
+            f"{type(algorithm).__name__}: needs a source that is {needs.__name__}, which {type(problem).__name__} is "
+            f"not. {_REMEDIES.get(needs, '')}".rstrip()
         )
+    return source
 
 
 _REMEDIES = {
-    "GenerativeModel": "Give it a table or a Simulator, or use an algorithm that plays episodes, such as R-max.",
-    "EpisodicModel": "Give it a table or an EpisodicEnv, or use an algorithm that draws successors, such as rPVI.",
+    Generative: "Give it a table or a Simulator, or use an algorithm that plays episodes, such as R-max.",
+    Episodic: "Give it a table or an EpisodicEnv, or use an algorithm that draws successors, such as rPVI.",
 }
 
 
@@ -350,7 +339,7 @@ def sampler_of(problem: Any) -> str:
 
 def refuse_unsampled(problem: Any, algorithm: Algorithm) -> None:
     """Refuse what every run would refuse before its first sample: what cannot be planned, and what cannot end."""
-    check_source_of(problem, algorithm)
+    source = source_of(problem, algorithm)
     if not isinstance(algorithm, PlanningAlgorithm):
         return
     try:
@@ -359,17 +348,17 @@ def refuse_unsampled(problem: Any, algorithm: Algorithm) -> None:
         raise
     except Exception:  # in somebody's own code: the run says where, or never asks for a plan
         return
-    _refuse_beyond_budget(problem, algorithm, planned)
+    _refuse_beyond_budget(source, algorithm, planned)
 
 
-def refuse_endless(source: Any, algorithm: Algorithm) -> None:
+def refuse_endless(source: Source, algorithm: Algorithm) -> None:
     """Refuse, before it starts, a run that steps more often than the problem can be stepped."""
-    if getattr(source, "most_samples", None) is not None and isinstance(algorithm, PlanningAlgorithm):
+    if source.budget is not None and isinstance(algorithm, PlanningAlgorithm):
         _refuse_beyond_budget(source, algorithm, algorithm.plan(source))
 
 
-def _refuse_beyond_budget(source: Any, algorithm: Algorithm, planned: Any) -> None:
-    most, samples = getattr(source, "most_samples", None), getattr(planned, "samples", None)
+def _refuse_beyond_budget(source: Source, algorithm: Algorithm, planned: Any) -> None:
+    most, samples = source.budget, getattr(planned, "samples", None)
     if most is None or samples is None or samples <= most:
         return
     name = next((one for one in ("calls", "samples", "episodes") if hasattr(algorithm, one)), "episodes")
@@ -379,12 +368,12 @@ def _refuse_beyond_budget(source: Any, algorithm: Algorithm, planned: Any) -> No
     remedy = f"With {name}={affordable} it would fit, and less would be claimed" if affordable else "It cannot fit"
     takes = f"{type(algorithm).__name__}: a run would take {number(samples, 3)}"
     raise SampleSizeTooLarge(
-        f"{takes} steps of {type(source).__name__}, more than its budget of {number(most, 3)}. {remedy}; budget=... of "
+        f"{takes} steps of {source.owner}, more than its budget of {number(most, 3)}. {remedy}; budget=... of "
         "the problem allows more."
     )
 
 
-def _affordable(source: Any, algorithm: Any, name: str, most: int) -> int:
+def _affordable(source: Source, algorithm: Any, name: str, most: int) -> int:
     """Return about the most calls, samples or episodes with which a run fits; 0 if none does, or nobody can say."""
     asked = most
     while asked:
@@ -398,7 +387,7 @@ def _affordable(source: Any, algorithm: Any, name: str, most: int) -> int:
     return asked
 
 
-def _check_run(run: object, source: Problem, algorithm: Algorithm) -> None:
+def _check_run(run: object, source: Source, algorithm: Algorithm) -> None:
     """Refuse what is no run of this problem."""
     name, S, A = type(algorithm).__name__, source.n_states, source.n_actions
     if not isinstance(run, Run):
@@ -415,7 +404,7 @@ def _check_run(run: object, source: Problem, algorithm: Algorithm) -> None:
     if policy is not None and (policy.dtype.kind != "i" or policy.astype(np.uint64, copy=False).max() >= A):
         raise InvalidInput(f"{name}: the actions of a policy must be integers in 0..{A - 1}.")
     if policy is not None:
-        check_policy_allowed(name, policy, allowed_of(source))
+        source.support.refuse_others(name, policy)
 
 
 @bar_where_it_is_seen()
@@ -424,7 +413,7 @@ def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = 
 
     Parameters
     ----------
-    problem : TabularMDP, Simulator, EpisodicEnv, Dataset, or any GenerativeModel or EpisodicModel
+    problem : TabularMDP, Simulator, EpisodicEnv, Dataset, or a source of your own
         What is solved. The cuts of a log also hold the names of its states and actions.
     algorithm : PlugInPolicy
         Says how many samples are drawn and how much loss is allowed; its rule does not matter but for its order, and

@@ -14,8 +14,7 @@ from replicable_rl.adapters import probes
 from replicable_rl.audit.returns import RETURNS
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.planning import gain
-from replicable_rl.problem.policies import greedy
-from replicable_rl.problem.support import allowed_of, check_policy_allowed
+from replicable_rl.problem.support import greedy
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.runs import UNSAID, Run, RunSpec, Status, StatusCode, derived_seed
 from replicable_rl.solve import stated_unless_ours
@@ -128,7 +127,7 @@ class TrainJob:
         wrong = policy[(policy < 0) | (policy >= A)]
         if wrong.size:
             raise InvalidInput(f"train: actions must lie in 0..{A - 1}, got {wrong[0]}.")
-        check_policy_allowed("train", policy, allowed_of(self.mdp))
+        self.mdp.support.refuse_others("train", policy)
 
 
 def takes(function: Callable[..., Any], arguments: int) -> bool:

@@ -22,8 +22,7 @@ import numpy as np
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.algorithms.plan import SHARP_FORM, Columns, Plan, Promise, Shape, Statement, Statements, same_answers
 from replicable_rl.errors import speaking_as
-from replicable_rl.problem.foreign import draw_from
-from replicable_rl.problem.source import GenerativeModel
+from replicable_rl.problem.source import Generative
 from replicable_rl.queries import Mechanism, Plain, Query, Rounded
 from replicable_rl.runs import Run, Status, StatusCode
 from replicable_rl.sampling import TransitionCounts
@@ -44,7 +43,7 @@ _MOST_ENTRIES = 10**7  # of a model whose distances from the edges are looked at
 class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
     """What the two algorithms share: everything but the queries."""
 
-    needs: ClassVar[type] = GenerativeModel
+    needs: ClassVar[type] = Generative
     estimate: ClassVar[Mechanism]  # how means are answered
     _check = staticmethod(check_approximate_mdp)
 
@@ -76,13 +75,13 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
         columns = {name: _column(variant) for name, variant in _variants(numbers).items()}
         return heading, f"n = {number(numbers.calls)}", columns
 
-    def solve(self, source: GenerativeModel, shared: SharedRandomness, rng: np.random.Generator) -> Run:
+    def solve(self, source: Generative, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r, which the baseline does not use, and fresh samples from ``rng``."""
         plan = self.plan(source)
         numbers = plan.numbers
         self._refuse_beyond_64_bits("calls", numbers.calls)
         queries = RowQueries.of(self.estimate, shared, "approximate-mdp", numbers.width, numbers.form)
-        counts = draw_from(source, numbers.calls, rng)
+        counts = source.draw(numbers.calls, rng)
         seen = counts.transitions(source.n_states, source.n_actions, source.reward_range[0])
         empty = LearnedModel.empty(source, source.reward_range[0])
         learned = empty.learned(np.flatnonzero(empty.unknown), seen, queries)

@@ -18,15 +18,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replicable_rl.planning.exact import optimal_values
-from replicable_rl.problem.foreign import play_from
-from replicable_rl.problem.support import uniform_policy
 from replicable_rl.progress import track
 from replicable_rl.rules.model import EmpiricalModel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.problem.source import EpisodicModel
+    from replicable_rl.problem.source import Episodic
     from replicable_rl.sampling import EpisodeCounts
 
 _ROUNDS = 32  # about: episodes that end early leave steps for some more
@@ -35,16 +33,16 @@ COVERAGE = 3  # every so many rounds
 _PRECISION = 1e-6  # of plans, in values normalised to [0, 1]: where rewards are rare, values are small
 
 
-def collect(source: EpisodicModel, budget: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+def collect(source: Episodic, budget: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
     """Return what episodes of ``horizon`` steps saw, of at most ``budget`` steps in all."""
-    policy: NDArray[np.float64] | NDArray[np.int64] = uniform_policy(source)
-    seen = play_from(source, policy, max(1, budget // (_ROUNDS * horizon)), horizon, rng)
+    policy: NDArray[np.float64] | NDArray[np.int64] = source.support.uniform()
+    seen = source.play(policy, max(1, budget // (_ROUNDS * horizon)), horizon, rng)
     for i in track(range(1, _MOST_ROUNDS), "rounds of exploration"):
         affordable = (budget - seen.steps) // horizon
         if affordable < 1:
             break
         policy = curious(EmpiricalModel(source, seen), rewarded=i % COVERAGE != 0)
-        seen = seen + play_from(source, policy, max(1, affordable // max(1, _ROUNDS - i)), horizon, rng)
+        seen = seen + source.play(policy, max(1, affordable // max(1, _ROUNDS - i)), horizon, rng)
     return seen
 
 

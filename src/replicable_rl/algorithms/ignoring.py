@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from replicable_rl.problem.support import allowed_of, first_allowed, forbid
 from replicable_rl.rules.affordable import state_shares
 from replicable_rl.theory.decisions import LEAST
 
@@ -45,7 +44,7 @@ def hardly_reached(
     """
     u, w = _IN_THE_MIDDLE if shared is None else shared.uniform("decide/ignored", shape=2).tolist()
     threshold = tuning.spent * (1.0 - model.gamma) * (1.0 + u) / (2.0 * model.n_states)
-    share, actions, before = state_shares(model, tuning.spent), first_allowed(model.table, order), -1
+    share, actions, before = state_shares(model, tuning.spent), model.support.first(order), -1
     for _ in range(_HALVES):
         states = share < threshold
         if (many := int(states.sum())) == 0:
@@ -75,5 +74,5 @@ def left_at_default(
             return None
     outputs["policy"] = policy
     if "value" in outputs:  # the same value implies the same policy: the least one, of which the first action is best
-        outputs["value"] = forbid(np.where(ignored.states[:, None], 0.0, outputs["value"]), allowed_of(model.table))
+        outputs["value"] = model.support.settle(np.where(ignored.states[:, None], 0.0, outputs["value"]))
     return decision._replace(outputs=outputs)

@@ -19,7 +19,6 @@ import numpy as np
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning.exact import Optimum, optimal_values
 from replicable_rl.problem.rows import Rows
-from replicable_rl.problem.support import allowed_of
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.queries import Mechanism, Query
 from replicable_rl.sampling.counts import sums
@@ -27,7 +26,7 @@ from replicable_rl.sampling.counts import sums
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.problem.source import Problem
+    from replicable_rl.problem.source import Source
     from replicable_rl.randomness import SharedRandomness
     from replicable_rl.sampling import TransitionCounts
     from replicable_rl.theory.rstat import Form
@@ -55,7 +54,7 @@ class LearnedModel:
     Pairs that are not allowed are no part of it: they are neither known nor unknown.
     """
 
-    problem: Problem
+    problem: Source
     known: NDArray[np.bool_]
     key: NDArray[np.int64]  # of its transitions, sorted
     probability: NDArray[np.float64]
@@ -64,18 +63,16 @@ class LearnedModel:
     most_successors: int = 0  # that any learned pair was seen to have
 
     @classmethod
-    def empty(cls, problem: Problem, r_max: float) -> LearnedModel:
+    def empty(cls, problem: Source, r_max: float) -> LearnedModel:
         """Return the model of which no pair is known."""
-        S, A, allowed = problem.n_states, problem.n_actions, allowed_of(problem)
-        every = np.arange(S * A) if allowed is None else np.flatnonzero(allowed)
+        S, A, every = problem.n_states, problem.n_actions, np.flatnonzero(problem.support.mask)
         key, reward = every * S + every // A, np.full(S * A, r_max)
         return cls(problem, np.zeros(S * A, dtype=bool), key, np.ones(every.size), reward)
 
     @property
     def unknown(self) -> NDArray[np.bool_]:
         """Which pairs there still are to learn."""
-        allowed = allowed_of(self.problem)
-        return ~self.known if allowed is None else allowed.reshape(-1) & ~self.known
+        return self.problem.support.of_rows & ~self.known
 
     def learned(self, pairs: NDArray[np.int64], seen: TransitionCounts, queries: RowQueries) -> LearnedModel:
         """Return the model with the rows of ``pairs`` replaced by what was seen of them."""
@@ -120,7 +117,7 @@ class LearnedModel:
             initial=problem.initial,
             reward_range=(min(low, float(reward.min())), max(high, float(reward.max()))),
             estimated=True,
-            allowed=allowed_of(problem),
+            allowed=problem.support.given,
         )
 
     @cached_property

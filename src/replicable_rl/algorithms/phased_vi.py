@@ -25,21 +25,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from replicable_rl.algorithms.compiled.phased import Iterated, compiled_iterations
 from replicable_rl.algorithms.plan import SHARP_FORM, Columns, Plan, Promise, Shape, Statement, Statements, same_answers
 from replicable_rl.errors import InvalidInput, speaking_as
-from replicable_rl.problem.foreign import draw_from
-from replicable_rl.problem.policies import greedy
-from replicable_rl.problem.sampler import Counts
-from replicable_rl.problem.source import GenerativeModel, Problem
-from replicable_rl.problem.support import allowed_of, forbid
+from replicable_rl.problem.sampler import Counts, as_source
+from replicable_rl.problem.source import Generative, Source
+from replicable_rl.problem.support import Support, greedy
 from replicable_rl.progress import track
 from replicable_rl.queries import Mechanism, Plain, Query, Rounded
-from replicable_rl.runs import FIXED_SEED, OURS, Run, Status, StatusCode, provider
+from replicable_rl.runs import FIXED_SEED, Run, Status, StatusCode
 from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.theory import MAX_CALLS, PhasedVINumbers, Units, phased_vi
 from replicable_rl.theory.phased_vi import Schedule, check_phased_vi
@@ -69,18 +67,18 @@ class Step(NamedTuple):
 
 
 def phased_value_iteration(
-    source: GenerativeModel, schedule: Schedule, query: Query, rng: np.random.Generator
+    source: Generative, schedule: Schedule, query: Query, rng: np.random.Generator
 ) -> Iterator[Step]:
     """Algorithm 1 with any schedule and any query, in normalised units: ``Step.q`` of the last step is Q_T."""
     backup = Backup.of(source)
     q = backup.first(rising=schedule.rising)
     for t in range(schedule.iterations):
         value = q.max(axis=1)
-        counts = draw_from(source, schedule.calls_at(t, backup.spread(value)), rng)  # fresh: Q_t depends on the others
+        counts = source.draw(schedule.calls_at(t, backup.spread(value)), rng)  # fresh: Q_t depends on the others
         targets = backup.targets(counts, value)
         means = counts.mean(targets)
         new = backup.update(query.answer(means.reshape(q.shape), t) - schedule.lowered[t])
-        q = forbid(np.maximum(q, new) if schedule.rising else new, backup.allowed)
+        q = backup.support.settle(np.maximum(q, new) if schedule.rising else new)
         yield Step(t, q, counts, targets, means, value)
 
 
@@ -90,19 +88,19 @@ class Backup(NamedTuple):
     gamma: float
     units: Units
     rewards: Floats | None
-    allowed: NDArray[np.bool_] | None
-    shape: tuple[int, int]
+    support: Support
 
     @classmethod
-    def of(cls, source: Problem) -> Backup:
+    def of(cls, source: Source) -> Backup:
         """Return the backup of a problem."""
         units, known = Units.of(source), source.known_rewards
         rewards = None if known is None else units.reward(known)
-        return cls(source.gamma, units, rewards, allowed_of(source), (source.n_states, source.n_actions))
+        return cls(source.gamma, units, rewards, source.support)
 
     def first(self, *, rising: bool) -> Floats:
         """Q_0: the known rewards where Q only rises, else 0."""
-        return forbid(self.rewards if rising and self.rewards is not None else np.zeros(self.shape), self.allowed)
+        nothing = np.zeros(self.support.mask.shape)
+        return self.support.settle(self.rewards if rising and self.rewards is not None else nothing)
 
     def spread(self, value: Floats) -> float:
         """Return how far the targets may spread."""
@@ -121,15 +119,14 @@ class Backup(NamedTuple):
 class GoodSeed:
     """Whether every mean so far was further from the edges of its bin than another run's can be from it."""
 
-    def __init__(self, source: Problem, query: Query, log_term: float) -> None:
+    def __init__(self, source: Source, query: Query, log_term: float) -> None:
         self._backup, self._query, self._log_term = Backup.of(source), query, log_term
-        self._is_ours, self.holds = provider(source) == OURS, log_term > 0.0
+        self.holds = log_term > 0.0
 
     def look(self, step: Step) -> None:
         """Look at one more step, unless an earlier one was too near."""
         counts, backup = step.counts, self._backup
-        # Rewards that were merged hide how far they spread, and others' may be.
-        shows_spread = backup.rewards is not None or (self._is_ours and counts.squares is None)
+        shows_spread = backup.rewards is not None or not counts.trust.merged  # merged rewards hide how far they spread
         self.holds = self.holds and shows_spread and counts.calls > 1
         if self.holds:
             variance = counts.variance(step.targets, step.means)
@@ -139,14 +136,15 @@ class GoodSeed:
 
 
 def iterate(
-    source: GenerativeModel, schedule: Schedule, query: Query, rng: np.random.Generator, log_term: float = 0.0
+    problem: Source, schedule: Schedule, query: Query, rng: np.random.Generator, log_term: float = 0.0
 ) -> Iterated:
     """Run the listing to its end, or its compiled form: the same bits, sooner.
 
     ``log_term`` is what the margins of :func:`~replicable_rl.theory.rstat.seed_margin` are made of; 0: they are not
     looked at. Samplers and queries of somebody's own may do otherwise than ours, and have the listing alone.
     """
-    if isinstance(source, Counts) and query.keys is not None and provider(source) == OURS:
+    source: Any = as_source(problem)
+    if isinstance(source, Counts) and query.keys is not None:
         return compiled_iterations(source, schedule, query.keys, rng, log_term)
     seed, calls = GoodSeed(source, query, log_term), 0
     for step in track(phased_value_iteration(source, schedule, query, rng), "iterations", schedule.iterations):
@@ -158,7 +156,7 @@ def iterate(
 class _Phased(Promise[PhasedVINumbers]):
     """What the two algorithms share: everything but the query."""
 
-    needs: ClassVar[type] = GenerativeModel
+    needs: ClassVar[type] = Generative
     estimate: ClassVar[Mechanism]  # how means are answered
     target: Target
     _check = staticmethod(check_phased_vi)
@@ -197,12 +195,12 @@ class _Phased(Promise[PhasedVINumbers]):
         run = f"m {'up to ' if numbers.rising else '= '}{number(numbers.calls)}"
         return heading, run, {name: _column(variant) for name, variant in _variants(numbers).items()}
 
-    def compiled_rows(self, problem: Problem) -> int:
+    def compiled_rows(self, problem: Source) -> int:
         """Return how many rows a run over a table draws, all of them in compiled loops: audits choose threads by it."""
         numbers = self.plan(problem).numbers
         return numbers.pairs * numbers.iterations
 
-    def solve(self, source: GenerativeModel, shared: SharedRandomness, rng: np.random.Generator) -> Run:
+    def solve(self, source: Generative, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r, which the baseline does not use, and fresh samples from ``rng``."""
         plan = self.plan(source)
         numbers = plan.numbers

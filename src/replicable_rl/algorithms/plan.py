@@ -17,9 +17,8 @@ from replicable_rl.canonical import Json, decimal
 from replicable_rl.display import Displayed, described
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, plain_number, speaking_as, whole_number
 from replicable_rl.paper import cited
-from replicable_rl.problem.conditions import conditions
-from replicable_rl.problem.source import Problem
-from replicable_rl.problem.support import allowed_of
+from replicable_rl.problem.sampler import as_source
+from replicable_rl.problem.source import Source
 from replicable_rl.runs import EMPTY, FIXED_SEED, THIS_SEED, Claim, Claims, LibraryClaim
 from replicable_rl.theory import MAX_CALLS, Numbers, Units
 from replicable_rl.theory.numbers import ACCURACY, REPLICABILITY
@@ -283,11 +282,11 @@ class Promise(ABC, Generic[N]):
         with speaking_as(type(self).__name__):
             self._check(**self._parameters())  # now, not at the first run
 
-    def plan(self, problem: Problem) -> Plan[N]:
+    def plan(self, problem: Source) -> Plan[N]:
         """Return what a run on this problem will do, and what may be claimed of it."""
-        initial = problem.initial
+        initial, trust = problem.initial, as_source(problem).trust
         anywhere = problem.n_states > 1 and (initial is None or float(np.ptp(initial)) == 0.0)
-        here = bool(problem.estimated), anywhere, conditions(problem)
+        here = trust.estimated, anywhere, trust.conditions
         with speaking_as(type(self).__name__):
             Units.of(problem)  # refuses rewards that 64-bit numbers cannot carry
             shape = self._shape(problem)
@@ -296,10 +295,9 @@ class Promise(ABC, Generic[N]):
             except TypeError:  # an ingredient of somebody's own without a hash
                 return _planned.__wrapped__(self, shape, *here)
 
-    def _shape(self, problem: Problem) -> Shape:
+    def _shape(self, problem: Source) -> Shape:
         """Return what the numbers depend on."""
-        allowed, known = allowed_of(problem), problem.known_rewards is not None
-        pairs = None if allowed is None else int(allowed.sum())
+        known, pairs = problem.known_rewards is not None, None if problem.support.whole else problem.support.pairs
         return Shape(problem.n_states, problem.n_actions, problem.gamma, known, pairs)
 
     @abstractmethod

@@ -22,10 +22,8 @@ from replicable_rl.algorithms.ignoring import Ignored, hardly_reached, left_at_d
 from replicable_rl.algorithms.plan import Columns, Plan, Promise, Shape, Statement, Statements
 from replicable_rl.data.few import taken_all_the_same, taken_for_the_worst, threshold
 from replicable_rl.errors import InvalidInput, speaking_as
-from replicable_rl.problem.conditions import conditions
-from replicable_rl.problem.foreign import draw_from
-from replicable_rl.problem.source import EpisodicModel, kind_of
-from replicable_rl.problem.support import allowed_of, pairs_of
+from replicable_rl.problem.sampler import as_source
+from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
 from replicable_rl.rules.affordable import AffordableTolerance
 from replicable_rl.rules.model import EmpiricalModel
 from replicable_rl.rules.rule import Decision, Margin, Rule, Tuning, preferred_first
@@ -37,7 +35,6 @@ from replicable_rl.theory.numbers import ACCURACY, MOST, REPLICABILITY
 from replicable_rl.wording import bound, number, plural, short_loss
 
 if TYPE_CHECKING:
-    from replicable_rl.problem.source import Problem
     from replicable_rl.randomness import SharedRandomness
 
 _SETTINGS = ("width", "rate", "tolerance", "doubt")  # the parameter of a rule, by whatever name
@@ -119,23 +116,24 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         return self.over
 
     @property
-    def needs(self) -> type | None:  # type: ignore[override]  # it depends on the horizon
-        """What a problem must be able to do: play, where a horizon is given; else either will do."""
-        return None if self.horizon is None else EpisodicModel
+    def needs(self) -> type:  # type: ignore[override]  # it depends on the horizon
+        """What a problem must be: one that is played, where a horizon is given; else any."""
+        return Source if self.horizon is None else Episodic
 
-    def plan(self, problem: Problem) -> Plan[PlugInNumbers]:
+    def plan(self, problem: Source) -> Plan[PlugInNumbers]:
         """Return what a run on this problem will do, and what may be claimed of it."""
         fits = getattr(self.rule, "check_problem", None)
         if fits is not None:
             fits(problem)  # refused before a sample is drawn
         return super().plan(problem)
 
-    def _shape(self, problem: Any) -> Shape:
-        shape = super()._shape(problem)
-        kind = "played" if self.horizon is not None else kind_of(problem)
-        if kind == "recorded":
-            return shape._replace(known_rewards=False, rows=problem.counts.steps)
-        return shape._replace(known_rewards=False, played=True) if kind == "played" else shape
+    def _shape(self, problem: Source) -> Shape:
+        shape, source = super()._shape(problem), as_source(problem)
+        if self.horizon is None and isinstance(source, Recorded):
+            return shape._replace(known_rewards=False, rows=source.counts.steps)
+        if self.horizon is None and isinstance(source, Generative):
+            return shape
+        return shape._replace(known_rewards=False, played=True)
 
     def _parameters(self) -> dict[str, Any]:
         rule: Any = self.rule
@@ -262,7 +260,7 @@ class PlugInPolicy(Promise[PlugInNumbers]):
             return EmpiricalModel(source, source.counts), plan.samples
         if numbers.horizon is None:
             self._refuse_beyond_64_bits("samples", numbers.per_pair)
-            return EmpiricalModel(source, draw_from(source, numbers.per_pair, rng)), plan.samples
+            return EmpiricalModel(source, source.draw(numbers.per_pair, rng)), plan.samples
         self._refuse_beyond_64_bits("budget", plan.samples)
         seen = collect(source, plan.samples, numbers.horizon, rng)
         return EmpiricalModel(source, seen), seen.steps
@@ -337,21 +335,21 @@ def _status(
     said = [f"decided from {number(samples)} samples"]
     said += [decision.said] if decision.said else []
     at_stake = (
-        model.gain if conditions(source) else model.most_to_lose(numbers.over)
+        model.gain if source.trust.conditions else model.most_to_lose(numbers.over)
     )  # of a table, audits know the gain
     if not model.best.value.any():
         said.append("no sample had a reward above the lowest that there may be, so that all policies look alike")
     elif at_stake <= numbers.epsilon and numbers.spent > 0.0:
         said.append(f"epsilon={numbers.epsilon:g} {EMPTY}{number(model.gain, 3)} on the empirical model: lower it")
     if model.never_tried.size:
-        pairs, named = model.never_tried.tolist(), getattr(source, "pair_names", None)
-        said.append(taken_for_the_worst(pairs, pairs_of(source), model.fewest_counted, named))
+        pairs, named = model.never_tried.tolist(), source.pair_names if isinstance(source, Recorded) else None
+        said.append(taken_for_the_worst(pairs, source.support.pairs, model.fewest_counted, named))
         if named is not None and policy is not None:
             taken = np.intersect1d(pairs, np.arange(model.n_states) * model.n_actions + policy)
             said += taken_all_the_same(taken.tolist(), named)
     if ignored is not None and policy is not None:
         many, first = plural(int(ignored.states.sum()), "state"), "the first allowed action"
-        first = f"action {ignored.actions[0]}" if allowed_of(source) is None else first
+        first = f"action {ignored.actions[0]}" if source.support.whole else first
         lost = f"{short_loss(model.loss(policy, numbers.over))} on the empirical model"
         said.append(f"{many} hardly ever reached and left at {first}, with which the whole policy loses {lost}")
     return Status(StatusCode.COMPLETED, "; ".join(said))

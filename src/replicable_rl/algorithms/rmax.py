@@ -30,9 +30,7 @@ from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.algorithms.plan import Columns, Plan, Promise, Shape, Statement, Statements
 from replicable_rl.errors import InvalidInput, check_real, speaking_as
 from replicable_rl.planning.exact import gain_of
-from replicable_rl.problem.foreign import play_from
-from replicable_rl.problem.source import EpisodicModel
-from replicable_rl.problem.support import random_actions
+from replicable_rl.problem.source import Episodic
 from replicable_rl.progress import track
 from replicable_rl.queries import Fixed, Mechanism, Plain, Randomised, Rounded, Threshold
 from replicable_rl.runs import FIXED_SEED, Run, Status, StatusCode
@@ -86,7 +84,7 @@ class Round(NamedTuple):
 
 
 def explore(
-    source: EpisodicModel,
+    source: Episodic,
     plan: RMaxNumbers,
     model: LearnedModel,
     threshold: Threshold,
@@ -95,11 +93,11 @@ def explore(
     rng: np.random.Generator,
 ) -> Iterator[Round]:
     """Algorithm 2, and 3 within it, with any threshold and any queries, one round at a time."""
-    policy = random_actions(source, shared.uniform("rmax/first-policy", shape=source.n_states))
+    policy = source.support.random(shared.uniform("rmax/first-policy", shape=source.n_states))
     theta = plan.epsilon / 4.0 * (1.0 + threshold.share(shared, "rmax/stop", fixed=0.5))
     n, seen = np.zeros(model.known.size), None
     for i in range(plan.rounds):
-        played = play_from(source, policy, plan.episodes, plan.horizon, rng)
+        played = source.play(policy, plan.episodes, plan.horizon, rng)
         seen = played if seen is None else seen + played
         visits, unknown = played.visits / plan.episodes, model.unknown
         k = plan.known + plan.window * threshold.share(shared, "rmax/threshold", i, fixed=0.0)
@@ -122,7 +120,7 @@ def _digest(known: NDArray[np.bool_]) -> int:
 class _RMax(Promise[RMaxNumbers]):
     """What the two algorithms share: everything but the thresholds and the queries."""
 
-    needs: ClassVar[type] = EpisodicModel
+    needs: ClassVar[type] = Episodic
     _check = staticmethod(check_rmax)
     r_max: float | None
     threshold: Any = Fixed()  # a Threshold and an Mechanism, in which the two algorithms differ
@@ -178,7 +176,7 @@ class _RMax(Promise[RMaxNumbers]):
         own = ("r_max", "threshold", "estimate")
         return {name: value for name, value in super()._parameters().items() if name not in own}
 
-    def solve(self, source: EpisodicModel, shared: SharedRandomness, rng: np.random.Generator) -> Run:
+    def solve(self, source: Episodic, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r, of which R-max uses the first policy alone, and fresh episodes."""
         plan = self.plan(source)
         numbers = plan.numbers

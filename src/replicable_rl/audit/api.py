@@ -12,7 +12,7 @@ from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.run import run_audits
 from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, shown
-from replicable_rl.problem.source import Problem
+from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.registry import ALGORITHMS
@@ -41,7 +41,7 @@ def audit(
 
     Parameters
     ----------
-    problem : TabularMDP, Simulator, EpisodicEnv, any GenerativeModel or EpisodicModel, or several logs
+    problem : TabularMDP, Simulator, EpisodicEnv, a source of your own, or several logs
         What to solve. Several logs, a list of `Dataset` or a dictionary with their names, are compared with each other:
         every log decides under every shared seed. First of all they are tested for being of one process.
     algorithm : Algorithm
@@ -105,7 +105,7 @@ def audit_spec(problem: Any, algorithm: Algorithm, *, in_store: bool = False, **
         )
     if isinstance(problem, (Mapping, list, tuple)):
         return _logs_spec(problem, algorithm, in_store=in_store, **settings)
-    if not isinstance(problem, (TabularMDP, Problem)):
+    if not isinstance(problem, Source):
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
         raise InvalidInput(f"audit: problem must be a TabularMDP or a source, got {type(problem).__name__}.{hint}")
     if isinstance(problem, Dataset):
@@ -175,15 +175,11 @@ def _refuse_nameless_algorithm(algorithm: Algorithm) -> None:
         )
 
 
-def _refuse_nameless(problem: Any) -> None:
+def _refuse_nameless(problem: Source) -> None:
     """Refuse, for a store, a problem without an exact identity; say what to give it."""
     if isinstance(problem, TabularMDP):
         refuse_misnamed("audit", problem)
-        return
-    if not hasattr(problem, "identity") and problem.spec.params.get("version", "") == "":
-        name = type(problem).__name__
-        refuse_nameless("audit", name, f"Name a version among the parameters of the spec of {name}")
-    if lacks := getattr(problem, "identity", None):
+    elif lacks := problem.identity:
         raise InvalidInput(f"audit: {lacks}")
 
 

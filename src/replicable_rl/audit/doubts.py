@@ -14,7 +14,6 @@ import numpy as np
 
 from replicable_rl.audit.sampled import not_repeatable, suspicion
 from replicable_rl.planning.exact import evaluate_policy, optimal_values
-from replicable_rl.problem.support import uniform_policy
 from replicable_rl.runs import implied
 from replicable_rl.wording import number
 
@@ -80,7 +79,7 @@ def _no_better(result: AuditResult) -> str:
     earned = [(one.expected_return, one.runs, one.error) for one in result.policies or ()]
     if not earned:
         return ""
-    uniform = evaluate_policy(result.mdp, uniform_policy(result.mdp))
+    uniform = evaluate_policy(result.mdp, result.mdp.support.uniform())
     best = float(result.mdp.initial @ optimal_values(result.mdp).value)
     mean = float(np.average([worth for worth, _, _ in earned], weights=[runs for _, runs, _ in earned]))
     off = uniform.error + max(error for _, _, error in earned)

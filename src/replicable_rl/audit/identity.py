@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from replicable_rl.errors import InvalidInput
+from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import build
 from replicable_rl.runs import OURS, AuditSpec, provider
@@ -46,10 +47,10 @@ def refuse_misnamed(owner: str, table: TabularMDP) -> None:
         )
 
 
-def own_source(problem: Any, algorithm: object) -> str | None:
+def own_source(problem: Source, algorithm: object) -> str | None:
     """Return the digest of the source of the parts of an audit that are not this package's; None if all are."""
     parts = [algorithm, *filter(is_ingredient, settings_of(algorithm).values()), problem]
-    return source_digest(*parts, *getattr(problem, "code", ()))
+    return source_digest(*parts, *problem.code)
 
 
 def source_digest(*parts: object) -> str | None:

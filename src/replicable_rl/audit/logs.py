@@ -29,7 +29,7 @@ from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.data import Dataset, align, compare_logs
 from replicable_rl.errors import called_as
 from replicable_rl.runs import Logs, Run, RunSpec
-from replicable_rl.solve import check_source_of, solve_as
+from replicable_rl.solve import solve_as, source_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +54,7 @@ def opened_logs(logs: Any, algorithm: Any) -> tuple[Dataset, Logs, LogsJob]:
     with called_as("audit", "align"):
         named = align(logs)
     first = next(iter(named.values()))
-    check_source_of(first, algorithm)  # does the algorithm work on logs?
+    source_of(first, algorithm)  # does the algorithm work on logs?
     record = compare_logs(named)
     return first, record, LogsJob({data.sample.digest: data for data in named.values()}, algorithm)
 

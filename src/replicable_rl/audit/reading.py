@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.errors import InvalidInput
-from replicable_rl.problem.support import allowed_of, check_policy_allowed
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import PROBLEMS, make
 from replicable_rl.runs import AuditSpec, ObjectSpec, Run, RunFamily
@@ -110,7 +109,7 @@ def problem_of(spec: ObjectSpec, policy: NDArray[Any]) -> TabularMDP | None:
     with contextlib.suppress(InvalidInput, TypeError, ValueError, MemoryError):
         mdp = make(spec.id, **spec.params)
         if mdp.n_states == policy.size and policy.max() < mdp.n_actions:
-            check_policy_allowed("audit", policy, allowed_of(mdp))
+            mdp.support.refuse_others("audit", policy)
             return mdp
     return None
 

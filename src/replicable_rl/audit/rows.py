@@ -9,6 +9,7 @@ import numpy as np
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput
+from replicable_rl.problem.source import Source
 from replicable_rl.runs import Claim, Claims, LibraryClaim, Measurement
 from replicable_rl.wording import brief, number, plural
 
@@ -73,7 +74,7 @@ def measured_claim(result: AuditResult, level: str | None) -> Claim:
 def _is_estimated(result: AuditResult) -> bool:
     """Whether the problem was itself estimated from data."""
     known = result.mdp if result.mdp is not None else getattr(result.spec.job, "problem", None)
-    return getattr(known, "estimated", False) or result.problem.params.get("estimated") is True
+    return (isinstance(known, Source) and known.trust.estimated) or result.problem.params.get("estimated") is True
 
 
 def in_one_line(result: AuditResult) -> str:

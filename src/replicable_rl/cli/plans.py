@@ -10,7 +10,6 @@ from rich.table import Table
 
 from replicable_rl.canonical import Json
 from replicable_rl.cli.show import console, title
-from replicable_rl.problem.support import pairs_of
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.runs import OURS, provider
 from replicable_rl.wording import number
@@ -29,7 +28,7 @@ def show_plans(mdp: TabularMDP | Dataset, plans: Sequence[Plan[Any]], name: str 
     """Print the problem, the promise, and the parameters and totals of every variant."""
     out, first = console(), plans[0].numbers
     rewards = "known" if first.known_rewards else "learned from the samples"
-    sizes = f"S={mdp.n_states}, A={mdp.n_actions}, gamma={mdp.gamma:g}, N={pairs_of(mdp)} pairs"
+    sizes = f"S={mdp.n_states}, A={mdp.n_actions}, gamma={mdp.gamma:g}, N={mdp.support.pairs} pairs"
     out.print(title(mdp, name, f"{sizes}; rewards {rewards}"))
     promise = f"epsilon={first.epsilon:g}, delta={first.delta:g}"
     out.print(promise if first.rho is None else f"{promise}, rho={first.rho:g}")

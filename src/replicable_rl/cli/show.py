@@ -15,7 +15,6 @@ from replicable_rl.canonical import Json
 from replicable_rl.cli.output import terminal_width
 from replicable_rl.data import Dataset
 from replicable_rl.paper import cited
-from replicable_rl.problem.support import allowed_of
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import is_quiet
 from replicable_rl.report.decided import Decided
@@ -137,7 +136,7 @@ def policy_table(mdp: TabularMDP | Dataset, run: Run, width: int) -> Table:
     states = mdp.labels.states or tuple(map(str, range(min(last, _MAX_ROWS))))
     lines = [["state", "action"]] + [[states[s], names[run.policy[s]]] for s in range(min(last, _MAX_ROWS))]
     if "value" in run.outputs:
-        q, shown, allowed = run.q, names if len(names) <= _MAX_COLUMNS else (), allowed_of(mdp)
+        q, shown, allowed = run.q, names if len(names) <= _MAX_COLUMNS else (), mdp.support.given
         lines[0] += ["value", *(f"q {name}" for name in shown)]
         for s, line in enumerate(lines[1:]):
             values = (f"{q[s, a]:.4f}" if allowed is None or allowed[s, a] else _NONE for a in range(len(shown)))

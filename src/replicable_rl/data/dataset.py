@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from replicable_rl import runs
 from replicable_rl.canonical import array_digest, json_digest
 from replicable_rl.data.process import Process
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
 from replicable_rl.files import Artifact, Parts
-from replicable_rl.runs import Recorded
+from replicable_rl.problem.source import Recorded
+from replicable_rl.problem.support import Support
 from replicable_rl.sampling.counts import EpisodeCounts, width_of
 from replicable_rl.sampling.counts import sums as summed
 from replicable_rl.wording import plural
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from replicable_rl.runs import ObjectSpec
 
 
-class Dataset(Artifact):
+class Dataset(Recorded, Artifact):
     """A log of transitions, counted: what `solve` takes in place of a problem that can be sampled.
 
     Build one with :func:`from_transitions`. It says what a problem says (sizes, discount, reward range), and has
@@ -58,8 +60,6 @@ class Dataset(Artifact):
     """
 
     saved_as = "data set"
-    known_rewards: None = None
-    estimated: bool = False
 
     def __init__(
         self,
@@ -108,26 +108,28 @@ class Dataset(Artifact):
         key = (states * self.n_actions + actions) * self.n_states + successors
         order = np.lexsort((rewards, key))  # one order, whatever order the rows came in
         self.key, self.reward, self.count = key[order], rewards[order] + 0.0, counts[order]
-        self.allowed = None if process.allowed is None else np.array(process.allowed, dtype=np.bool_)
+        self.support = Support.of("Dataset", process.allowed, self.n_states, self.n_actions)
         self._refuse_forbidden()
         self.early = None if early is None else _whole("early", early, size)[order]
         if self.early is not None and (self.early > self.count).any():
             raise InvalidInput("Dataset: early must not be more than the count of an outcome.")
         self.starts = None if starts is None else _whole("starts", starts, self.n_states).copy()
+        if process.initial is not None:  # the declared distribution of the first state, or that of the episodes
+            self.initial = np.array(process.initial)
+        elif self.starts is not None and self.starts.sum():
+            self.initial = self.starts / float(self.starts.sum())
         self.ended = None if ended is None else _whole("ended", ended, self.n_states).copy()
         low, high = self.reward_range
         if size and not low <= self.reward.min() <= self.reward.max() <= high:
             raise InvalidInput(f"Dataset: reward must lie in reward_range [{low:g}, {high:g}], got {shown(reward)}.")
-        for array in (self.key, self.reward, self.count, self.early, self.starts, self.ended, self.allowed):
+        for array in (self.key, self.reward, self.count, self.early, self.starts, self.ended):
             if array is not None:
                 array.setflags(write=False)
 
     def _refuse_forbidden(self) -> None:
         """Refuse a log that has what is not allowed."""
-        if self.allowed is None:
-            return
         pair = self.key // self.n_states
-        wrong = pair[~self.allowed.reshape(-1)[pair]]
+        wrong = pair[~self.support.of_rows[pair]]
         if wrong.size:
             raise InvalidInput(
                 f"Dataset: the log has {self.pair_names(int(wrong[0]))}, which is not allowed. Mend allowed or the log."
@@ -145,18 +147,11 @@ class Dataset(Artifact):
         """Names of states and actions for people, as a table has them."""
         return self.process.labels
 
-    @property
-    def initial(self) -> NDArray[np.float64] | None:
-        """The declared distribution of the first state, or that of the first states of the episodes."""
-        if self.process.initial is not None:
-            return np.array(self.process.initial)
-        return None if self.starts is None or not self.starts.sum() else self.starts / float(self.starts.sum())
-
     @cached_property
-    def sample(self) -> Recorded:
+    def sample(self) -> runs.Recorded:
         """Which data these are: a digest that depends on what is in the log, not on the order of its rows."""
         arrays = [self.key, self.reward, self.count, *([] if self.starts is None else [self.starts])]
-        return Recorded(json_digest([self.spec.to_json(), array_digest("dataset", *arrays)]))
+        return runs.Recorded(json_digest([self.spec.to_json(), array_digest("dataset", *arrays)]))
 
     @cached_property
     def counts(self) -> EpisodeCounts:
@@ -179,6 +174,7 @@ class Dataset(Artifact):
                 squares[stays] += times.sum() * ((0.0 - low - mean[stays]) / width) ** 2
         episodes, rows = 0 if starts is None else int(starts.sum()), int(count.sum())
         more: dict[str, Any] = {"low": low, "width": width, "squares": squares, "starts": starts}
+        more |= {"trust": self.trust}
         return EpisodeCounts(self.n_states, self.n_actions, key, total, excess, episodes, rows, **more)
 
     @cached_property

@@ -16,7 +16,7 @@ from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_numbers, check_real, did_you_mean, is_masked, shown
 from replicable_rl.problem.labels import Labels
 from replicable_rl.problem.source import check_range
-from replicable_rl.problem.support import check_allowed
+from replicable_rl.problem.support import Support
 from replicable_rl.runs import ObjectSpec
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def check_mask(
     """Return which actions each state has; None where all have all. After the end, every action is the same."""
     if allowed is None:
         return None
-    mask = check_allowed("from_transitions", allowed, len(states), n_actions, names=states)
+    mask = Support.of("from_transitions", allowed, len(states), n_actions, names=states).mask
     rows = tuple(map(tuple, mask.tolist()))
     return None if mask.all() else (*rows, (True,) * n_actions) if ends else rows
 

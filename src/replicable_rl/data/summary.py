@@ -133,7 +133,7 @@ def summarise(data: Dataset) -> Summary:
     tried = visits[visits > 0]
     left = visits.sum(axis=1)
     shares = data.visits / np.maximum(data.visits.sum(axis=1, keepdims=True), 1)
-    allowed = None if data.allowed is None else data.allowed[:real]
+    allowed = None if data.support.given is None else data.support.given[:real]
     never = visits == 0 if allowed is None else (visits == 0) & allowed
     change = change_over_time(data)
     return Summary(

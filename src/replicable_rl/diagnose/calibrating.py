@@ -23,8 +23,7 @@ from replicable_rl.errors import (
     check_integer,
     shown,
 )
-from replicable_rl.problem.source import Problem
-from replicable_rl.problem.support import pairs_of
+from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import within
 from replicable_rl.progress_bar import bar_where_it_is_seen
@@ -63,7 +62,7 @@ def calibrate(
 
     Parameters
     ----------
-    problem : TabularMDP, Simulator, EpisodicEnv, or any GenerativeModel or EpisodicModel
+    problem : TabularMDP, Simulator, EpisodicEnv, or a source of your own
         What to solve. Losses are known, exactly, where it is a table.
     algorithm : Algorithm
         A dataclass with a parameter that says how many samples are drawn; its value is replaced.
@@ -132,7 +131,7 @@ def calibrate(
         levels=runs.levels,
         over="initial" if losses is None else losses.over,
         theory=None if published else proved_samples(problem, algorithm, rho, epsilon),
-        pairs=pairs_of(problem),
+        pairs=problem.support.pairs,
         gain=None if losses is None else losses.uniform,
         unit=1.0 if losses is None else losses.units.span,
         published=published,
@@ -202,7 +201,7 @@ def _check(problem: Any, algorithm: Any, level: str | None, published: bool) -> 
     if level is not None:
         check_level("calibrate", level)
     refuse_log("calibrate", problem, "how many rows like these it takes: .data_needed()")
-    if isinstance(problem, str) or not isinstance(problem, (TabularMDP, Problem)):
+    if not isinstance(problem, Source):
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
         raise InvalidInput(f"calibrate: problem must be a TabularMDP or a source, got {shown(problem)}.{hint}")
     if published and not isinstance(algorithm, PlugInPolicy):

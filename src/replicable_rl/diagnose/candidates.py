@@ -7,7 +7,8 @@ from typing import Any
 
 from replicable_rl.algorithms import PlugInPolicy, ReplicableApproximateMDP, ReplicablePhasedVI, ReplicableRMax
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
-from replicable_rl.problem.source import kind_of
+from replicable_rl.problem.sampler import as_source
+from replicable_rl.problem.source import Generative
 from replicable_rl.solve import Algorithm
 
 PLAIN, PUBLISHED, DEFAULT = "greedy", "published", "affordable"
@@ -32,7 +33,7 @@ def candidates(
     problem: Any, asked: Iterable[Any] | None, promise: tuple[float, float, float], over: str, horizon: int | None
 ) -> dict[str, Any]:
     """Return the algorithms by their names."""
-    draws = kind_of(problem) != "played"
+    draws = isinstance(as_source(problem), Generative)
     if asked is None:
         asked = [*_RULES, *((_PHASED, _MODEL) if draws else ()), *(() if horizon is None else (_RMAX,))]
     if isinstance(asked, str):

@@ -12,7 +12,7 @@ from replicable_rl.diagnose.candidates import PUBLISHED, REPLICATES, candidates
 from replicable_rl.diagnose.comparison import Compared, Comparison
 from replicable_rl.diagnose.losses import Losses
 from replicable_rl.errors import InvalidInput, called_as, check_choice, check_flag, check_in_open_interval, shown
-from replicable_rl.problem.source import Problem
+from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import within
 from replicable_rl.progress_bar import bar_where_it_is_seen
@@ -46,7 +46,7 @@ def compare(
 
     Parameters
     ----------
-    problem : TabularMDP, Simulator, EpisodicEnv, or any GenerativeModel or EpisodicModel
+    problem : TabularMDP, Simulator, EpisodicEnv, or a source of your own
         What to solve. Losses are known where it is a table.
     rho : float
         Two runs must have the same policy with probability 1 - rho.
@@ -79,7 +79,7 @@ def compare(
     """
     owner = "compare"
     refuse_log(owner, problem, "what every rule would do with it: .rules()")
-    if isinstance(problem, str) or not isinstance(problem, (TabularMDP, Problem)):
+    if not isinstance(problem, Source):
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
         raise InvalidInput(f"{owner}: problem must be a TabularMDP or a source, got {shown(problem)}.{hint}")
     rho, delta = check_in_open_interval(owner, "rho", rho), check_in_open_interval(owner, "delta", delta)

@@ -11,7 +11,6 @@ import numpy as np
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.audit.every_look import mean_at_every_look
 from replicable_rl.planning.exact import evaluate_policy, optimal_values
-from replicable_rl.problem.support import uniform_policy
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.sampling.counts import sums
 from replicable_rl.theory import Units
@@ -62,7 +61,7 @@ class Losses:
     @cached_property
     def uniform(self) -> float:
         """What the uniform policy loses: the gain of the best policy over it."""
-        return self.of(uniform_policy(self.mdp))
+        return self.of(self.mdp.support.uniform())
 
     def of(self, policy: Any) -> float:
         """Return the loss of a policy: one action for each state, or (S, A) probabilities."""

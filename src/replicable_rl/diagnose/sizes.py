@@ -74,8 +74,8 @@ class Sized:
                 raise InvalidInput(f"{owner}: most must be at least the smallest size, {first}, got {most}. Raise it.")
             last = first
         sizes = grid(first, last)
-        allowed = getattr(problem, "most_samples", None)
-        return sizes if most is not None or allowed is None else self._within(problem, sizes, allowed)
+        within = problem.budget
+        return sizes if most is not None or within is None else self._within(problem, sizes, within)
 
     def _within(self, problem: Any, sizes: list[int], allowed: int) -> list[int]:
         """Leave out sizes that take more steps than the problem allows."""

@@ -59,6 +59,6 @@ def _never_reached(data: Dataset, left: NDArray[np.int64]) -> NDArray[np.bool_]:
         known[-1] = True
     if data.initial is not None:
         known |= data.initial > 0.0
-    if data.allowed is not None:
-        known |= data.allowed.sum(axis=1) < 2  # there is nothing to decide
+    if data.support.given is not None:
+        known |= data.support.given.sum(axis=1) < 2  # there is nothing to decide
     return ~known

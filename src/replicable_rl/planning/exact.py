@@ -44,8 +44,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_numbers, shown
-from replicable_rl.problem.policies import action_probabilities, chosen_actions
-from replicable_rl.problem.support import allowed_of, uniform_policy
 from replicable_rl.theory.units import Units
 
 if TYPE_CHECKING:
@@ -120,9 +118,7 @@ def optimal_values(mdp: TabularMDP, *, tolerance: float | None = None, rewards: 
     else:
         reward, reward_range = _check_rewards(mdp, rewards)
         own = own if tolerance is not None else _RELATIVE_TOLERANCE * (reward_range[1] or 1.0) / (1.0 - mdp.gamma)
-    tolerance, allowed = own, allowed_of(mdp)
-    if allowed is not None:
-        reward = np.where(allowed.reshape(-1), reward, -np.inf)  # which no maximum takes
+    tolerance, reward = own, mdp.support.settle(reward)
     table = Process(rows.indptr, rows.next_state, rows.probability, reward, mdp.gamma, mdp.n_actions)
     q, policy, error, sweeps = _solve(table, reward_range, tolerance)
     return Optimum(q.reshape(mdp.n_states, mdp.n_actions), policy, error, sweeps, converged=error <= tolerance)
@@ -153,7 +149,7 @@ def gain(mdp: TabularMDP) -> float:
 
 def gain_of(mdp: TabularMDP, best: Optimum) -> float:
     """Return what the best policy gains over the uniform one, from the first state on, in values in [0, 1], at most."""
-    uniform = evaluate_policy(mdp, uniform_policy(mdp))
+    uniform = evaluate_policy(mdp, mdp.support.uniform())
     gained = math.fsum(mdp.initial * (best.value - uniform.value)) + best.error + uniform.error
     return max(0.0, Units.of(mdp).share(gained))
 
@@ -165,10 +161,9 @@ def _followed(mdp: TabularMDP, policy: ArrayLike) -> Process:
 
     rows, reward, n_states, n_actions = mdp.rows, _expected_rewards(mdp), mdp.n_states, mdp.n_actions
     first = np.arange(0, n_states * n_actions + 1, n_actions)  # the first row of every state
-    allowed = allowed_of(mdp)
-    actions = chosen_actions("evaluate_policy", policy, n_states, n_actions, allowed)
+    actions = mdp.support.actions("evaluate_policy", policy)
     if actions is None:
-        weight = action_probabilities("evaluate_policy", policy, n_states, n_actions, allowed)
+        weight = mdp.support.probabilities("evaluate_policy", policy)
         actions = weight.argmax(axis=1) if (weight.max(axis=1) == 1.0).all() else None
     if actions is not None:
         row_of = first[:-1] + actions
@@ -245,9 +240,9 @@ def _expected_rewards(mdp: TabularMDP) -> NDArray[np.float64]:
 
 def _check_rewards(mdp: TabularMDP, rewards: ArrayLike) -> tuple[NDArray[np.float64], tuple[float, float]]:
     """Return other rewards, row by row, and their range."""
-    table, allowed = check_numbers("optimal_values", "rewards", rewards), allowed_of(mdp)
-    if allowed is not None and table.shape == allowed.shape:
-        table = np.where(allowed, table, 0.0)  # what is written elsewhere means nothing
+    table = check_numbers("optimal_values", "rewards", rewards)
+    if table.shape == mdp.support.mask.shape:
+        table = mdp.support.settle(table, 0.0)  # what is written elsewhere means nothing
     if table.shape != (mdp.n_states, mdp.n_actions) or not ((table >= 0.0) & (table <= 1e300)).all():
         raise InvalidInput(
             f"optimal_values: rewards must be (S, A) = {(mdp.n_states, mdp.n_actions)} numbers of 0 or more, got "

@@ -4,53 +4,40 @@ The registry knows most shipped problems by a versioned id (``two-goals-v1``); w
 """
 
 from replicable_rl.problem.classics import chain, garnet, riverswim
-from replicable_rl.problem.conditions import conditions
 from replicable_rl.problem.episodes import EpisodicEnv
-from replicable_rl.problem.foreign import draw_from, play_from
 from replicable_rl.problem.from_gym import from_gymnasium
 from replicable_rl.problem.gridworlds import gridworld, two_goals, two_goals_wide
 from replicable_rl.problem.labels import Labels
 from replicable_rl.problem.operations import admission, inventory, machine_repair
-from replicable_rl.problem.policies import action_probabilities, chosen_actions, greedy
 from replicable_rl.problem.rows import Rows
-from replicable_rl.problem.sampler import Counts, Table
+from replicable_rl.problem.sampler import Counts, as_source
 from replicable_rl.problem.simulator import Simulator
-from replicable_rl.problem.source import EpisodicModel, GenerativeModel, Problem, check_source, kind_of
-from replicable_rl.problem.support import allowed_of, check_allowed, forbid, pairs_of, uniform_policy
+from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
+from replicable_rl.problem.support import Support, greedy
 from replicable_rl.problem.table import TabularMDP
 
 __all__ = [
     "Counts",
+    "Episodic",
     "EpisodicEnv",
-    "EpisodicModel",
-    "GenerativeModel",
+    "Generative",
     "Labels",
-    "Problem",
+    "Recorded",
     "Rows",
     "Simulator",
-    "Table",
+    "Source",
+    "Support",
     "TabularMDP",
-    "action_probabilities",
     "admission",
-    "allowed_of",
+    "as_source",
     "chain",
-    "check_allowed",
-    "check_source",
-    "chosen_actions",
-    "conditions",
-    "draw_from",
-    "forbid",
     "from_gymnasium",
     "garnet",
     "greedy",
     "gridworld",
     "inventory",
-    "kind_of",
     "machine_repair",
-    "pairs_of",
-    "play_from",
     "riverswim",
     "two_goals",
     "two_goals_wide",
-    "uniform_policy",
 ]

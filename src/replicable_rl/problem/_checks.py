@@ -9,14 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.errors import InvalidMDP, check_numbers, check_real, shown
 from replicable_rl.problem.rows import SUM_TOLERANCE, Rows, describe_row
-from replicable_rl.problem.support import check_allowed
-
-
-def check_mask(
-    allowed: ArrayLike, n_states: int, n_actions: int, names: tuple[str, ...] | None = None
-) -> NDArray[np.bool_]:
-    """Return the mask of allowed actions."""
-    return check_allowed("TabularMDP", allowed, n_states, n_actions, names=names, refusal=InvalidMDP)
 
 
 def check_gamma(gamma: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,17 +10,6 @@ import numpy as np
 from replicable_rl.errors import InvalidInput, check_real, shown, whole_number
 
 _LARGEST = 1e6  # of a price or a cost: far beyond any use, far below what rounding would spoil
-
-
-def check_gamma(owner: str, gamma: object) -> float:
-    """Return a discount in [0, 1).
-
-    >>> check_gamma("chain-v1", 1.0)
-    Traceback (most recent call last):
-    ...
-    replicable_rl.errors.InvalidInput: chain-v1: gamma must be a discount in [0, 1), got 1.0.
-    """
-    return check_real(owner, "gamma", gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
 
 
 def check_probability(owner: str, name: str, value: object) -> float:

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from replicable_rl.canonical import MAX_JSON_INTEGER
 from replicable_rl.errors import InvalidInput, check_integer
-from replicable_rl.problem._shipped_checks import check_gamma, check_probability
+from replicable_rl.problem._shipped_checks import check_probability
 from replicable_rl.problem.labels import Labels
 from replicable_rl.problem.rows import Rows
+from replicable_rl.problem.source import check_gamma
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.randomness import SharedRandomness
 

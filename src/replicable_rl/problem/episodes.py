@@ -18,9 +18,8 @@ import numpy as np
 from replicable_rl.canonical import array_digest, canonical_json
 from replicable_rl.errors import InvalidInput, check_integer, did_you_mean, shown
 from replicable_rl.problem._shipped_checks import first_observation, take_step
-from replicable_rl.problem.policies import action_probabilities
-from replicable_rl.problem.source import BUDGET, Stepped
-from replicable_rl.problem.support import allowed_of, check_allowed
+from replicable_rl.problem.source import BUDGET, Episodic, Stepped
+from replicable_rl.problem.support import Support
 from replicable_rl.progress import track
 from replicable_rl.runs import ObjectSpec
 from replicable_rl.sampling.counts import EpisodeCounts, Tally, check_horizon, episode_counts, merge_tallies, tally_of
@@ -48,7 +47,7 @@ def cumulated(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(choice == choice[:, -1:], 1.0, choice)
 
 
-class EpisodicEnv(Stepped):
+class EpisodicEnv(Stepped, Episodic):
     """A Gymnasium environment with discrete observations and actions, played in episodes.
 
     Parameters
@@ -91,40 +90,36 @@ class EpisodicEnv(Stepped):
         allowed: ArrayLike | None = None,
         **make_kwargs: Any,
     ) -> None:
-        super().__init__(gamma, reward_range, version, budget)
+        self.env = _make(env, make_kwargs)
+        observations, actions = _spaces(self.env)
+        sizes = int(observations.n) + 1, int(actions.n), gamma, reward_range
+        super().__init__(*sizes, version=version, budget=budget)
         if not self.reward_range[0] <= 0.0 <= self.reward_range[1]:
             raise InvalidInput(
                 f"EpisodicEnv: reward_range must contain 0, the reward after the end, got {reward_range}."
             )
-        self.env = _make(env, make_kwargs)
         self.name = _name_of(self.env)
         made = dict(self.env.spec.kwargs) if isinstance(env, str) else {}  # with what the id was registered with
         self._params = {"gamma": gamma, "reward_range": list(reward_range), **made}
         self._is_gymnasiums_own = isinstance(env, str) and _is_gymnasiums_own(self.env, self._params)
-        observations, actions = _spaces(self.env)
-        self.n_states, self.first_state = int(observations.n) + 1, int(observations.start)
-        self.n_actions, self.first_action = int(actions.n), int(actions.start)
+        self.code = () if self._is_gymnasiums_own else (_bare(self.env),)
+        self.first_state, self.first_action = int(observations.start), int(actions.start)
         if isinstance(allowed, str) and allowed == _ACTION_MASK:
             allowed = self._own_masks()
-        self.allowed = None if allowed is None else self._with_the_end(allowed)
+        self.support = Support.of("EpisodicEnv", allowed, self.n_states - 1, self.n_actions).with_the_end()
 
     @property
     def spec(self) -> ObjectSpec:
         """The id of the environment; one made by hand is known by its class and its version."""
         known = {} if self.version is None else {"version": self.version}
         params = {name: value if _is_plain(value) else _shown(value) for name, value in self._params.items()}
-        mask = allowed_of(self)
+        mask = self.support.given
         some = {} if mask is None else {"allowed": array_digest("allowed", mask.astype(np.int64))}
         return ObjectSpec(f"episodes/{self.name}", params | some | known)
 
-    def _with_the_end(self, allowed: ArrayLike) -> NDArray[np.bool_]:
-        """Return the mask of all states: after the end every action is the same, and allowed."""
-        mask = check_allowed("EpisodicEnv", allowed, self.n_states - 1, self.n_actions)
-        return np.concatenate([mask, np.ones((1, self.n_actions), dtype=np.bool_)])
-
     def _own_masks(self) -> NDArray[Any]:
         """Return what the environment says of every state; all actions, where it says that there is none to take."""
-        ask = getattr(getattr(self.env, "unwrapped", self.env), _ACTION_MASK, None)
+        ask = getattr(_bare(self.env), _ACTION_MASK, None)
         if not callable(ask):
             raise InvalidInput(
                 f"{self}: allowed='{_ACTION_MASK}' needs an environment with the method {_ACTION_MASK}(state). Give "
@@ -132,11 +127,6 @@ class EpisodicEnv(Stepped):
             )
         told = np.array([ask(state + self.first_state) for state in range(self.n_states - 1)])
         return np.where(told.any(axis=1, keepdims=True), told, 1) if told.ndim == 2 else told
-
-    @property
-    def code(self) -> tuple[Any, ...]:
-        """The environment itself; nothing where it is Gymnasium's own."""
-        return () if self._is_gymnasiums_own else (self.env.unwrapped,)
 
     @property
     def identity(self) -> str | None:
@@ -149,7 +139,7 @@ class EpisodicEnv(Stepped):
         horizon = check_horizon(horizon)
         remedy = "Pass fewer episodes, raise budget, or use from_gymnasium where the table is known."
         self.refuse_beyond_budget(episodes * horizon, remedy)
-        weights = action_probabilities("EpisodicEnv", policy, self.n_states, self.n_actions, allowed_of(self))
+        weights = self.support.probabilities("EpisodicEnv", policy)
         seen = _Seen(self.n_states)
         played = merge_tallies(self._batches(cumulated(weights), episodes, horizon, rng, seen), self.reward_range)
         if seen.absorbed:
@@ -247,7 +237,12 @@ def _make(env: Any, make_kwargs: dict[str, Any]) -> Any:
 
 def _name_of(env: Any) -> str:
     spec = getattr(env, "spec", None)
-    return str(spec.id) if spec is not None else type(getattr(env, "unwrapped", env)).__name__
+    return str(spec.id) if spec is not None else type(_bare(env)).__name__
+
+
+def _bare(env: Any) -> Any:
+    """Return the environment inside its wrappers."""
+    return getattr(env, "unwrapped", env)
 
 
 def _is_gymnasiums_own(env: Any, params: dict[str, Any]) -> bool:

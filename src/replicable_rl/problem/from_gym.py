@@ -16,8 +16,9 @@ import numpy as np
 
 from replicable_rl.canonical import canonical_json
 from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean, shown
-from replicable_rl.problem._shipped_checks import as_float, as_truth, check_gamma
+from replicable_rl.problem._shipped_checks import as_float, as_truth
 from replicable_rl.problem.labels import Labels
+from replicable_rl.problem.source import check_gamma
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.runs import ObjectSpec
 

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, check_real, shown
-from replicable_rl.problem._shipped_checks import check_gamma, check_probability
+from replicable_rl.problem._shipped_checks import check_probability
 from replicable_rl.problem.labels import Labels
 from replicable_rl.problem.rows import Rows
+from replicable_rl.problem.source import check_gamma
 from replicable_rl.problem.table import TabularMDP
 
 _WALL, _FREE, _START = "#.S"

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer
-from replicable_rl.problem._shipped_checks import check_amount, check_gamma, check_probability
+from replicable_rl.problem._shipped_checks import check_amount, check_probability
 from replicable_rl.problem.labels import Labels
+from replicable_rl.problem.source import check_gamma
 from replicable_rl.problem.table import TabularMDP
 
 _MAX_CAPACITY = 200  # about capacity**3 outcomes: 6.8 million

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, InvalidMDP, check_numbers, is_masked, shown
+from replicable_rl.problem.support import Support
 
 SUM_TOLERANCE = 1e-9
 _MAX_STATES = 2**31 - 1  # next states are 32-bit integers
@@ -91,22 +92,20 @@ def check_size(n_states: int, n_actions: int) -> None:
         )
 
 
-def canonical_rows(
-    rows: Rows, n_states: int, n_actions: int, allowed: NDArray[np.bool_] | None = None, *, likely: bool = False
-) -> Rows:
-    """Check the rows and return them in canonical form (see the module); without a mask, no row may be empty.
+def canonical_rows(rows: Rows, n_states: int, n_actions: int, support: Support, *, likely: bool = False) -> Rows:
+    """Check the rows and return them in canonical form (see the module); the row of a pair may not be empty.
 
     Where rows are ``likely`` to be in it already, as those of estimates, which are made by the thousand, one compiled
     pass looks first.
     """
-    if likely and allowed is None:
+    if likely and support.whole:
         from replicable_rl.problem._in_order import are_in_order
 
         if are_in_order(rows, n_states, n_actions):
             return rows
     _check_layout(rows, n_states, n_actions)
-    rows = rows if allowed is None else _without(rows, allowed)
-    _check_filled(rows, n_actions, allowed)
+    rows = rows if support.whole else _without(rows, support)
+    _check_filled(rows, n_actions, support)
     _check_outcomes(rows, n_states, n_actions)
     rows = Rows(
         rows.indptr.astype(np.int64, copy=False),
@@ -119,9 +118,9 @@ def canonical_rows(
     return _normalised(rows)
 
 
-def _without(rows: Rows, allowed: NDArray[np.bool_]) -> Rows:
+def _without(rows: Rows, support: Support) -> Rows:
     """Return the rows without what was written for pairs that are not allowed."""
-    flags, length = allowed.reshape(-1), np.diff(rows.indptr)
+    flags, length = support.of_rows, np.diff(rows.indptr)
     kept = np.repeat(flags, length)
     if kept.all():
         return rows
@@ -150,9 +149,8 @@ def _check_layout(rows: Rows, n_states: int, n_actions: int) -> None:
         )
 
 
-def _check_filled(rows: Rows, n_actions: int, allowed: NDArray[np.bool_] | None) -> None:
-    is_empty = np.diff(rows.indptr) == 0
-    empty = np.flatnonzero(is_empty if allowed is None else is_empty & allowed.reshape(-1))
+def _check_filled(rows: Rows, n_actions: int, support: Support) -> None:
+    empty = np.flatnonzero((np.diff(rows.indptr) == 0) & support.of_rows)
     if empty.size:
         raise InvalidMDP(
             f"TabularMDP: every row needs an outcome, row {describe_row(int(empty[0]), n_actions)} is empty. "

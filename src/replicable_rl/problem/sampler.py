@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from replicable_rl.problem.policies import action_probabilities, chosen_actions
-from replicable_rl.problem.support import allowed_of
+from replicable_rl.problem.source import Episodic, Generative, Source, as_ours, check_source
+from replicable_rl.problem.support import Support
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, check_calls, check_horizon, width_of
 
@@ -32,19 +32,16 @@ if TYPE_CHECKING:
 MANY_BLOCKS = 100  # blocks of rows that are worth several threads
 
 
-class Table:
+class Table(Source):
     """What every source made of a `TabularMDP` says about it, and how it returns counts."""
+
+    initial: NDArray[np.float64]
 
     def __init__(self, mdp: TabularMDP) -> None:
         self.mdp = mdp
         self.n_states, self.n_actions, self.gamma = mdp.n_states, mdp.n_actions, mdp.gamma
-        self.reward_range, self.initial, self.estimated = mdp.reward_range, mdp.initial, mdp.estimated
-        self.allowed = mdp.allowed
-
-    @property
-    def known_rewards(self) -> NDArray[np.float64] | None:
-        """The (S, A) table of rewards if each pair has one reward, else None."""
-        return self.mdp.known_rewards
+        self.reward_range, self.initial, self.support = mdp.reward_range, mdp.initial, mdp.support
+        self.known_rewards, self.trust = mdp.known_rewards, mdp.trust
 
     @property
     def spec(self) -> ObjectSpec:
@@ -61,12 +58,12 @@ class Table:
     def drawn(self, count: NDArray[np.int64], calls: int) -> OutcomeCounts:
         """Return the counts of every outcome of the table."""
         rows = self.mdp.rows
-        return OutcomeCounts(rows.indptr, rows.next_state, rows.reward, count, calls)
+        return OutcomeCounts(rows.indptr, rows.next_state, rows.reward, count, calls, trust=self.trust)
 
     def nothing_yet(self, episodes: int, horizon: int) -> EpisodeCounts:
         """Return the counts of no transition, to add to."""
         key, steps, low = self.transitions[0], episodes * horizon, self.reward_range[0]
-        more: dict[str, Any] = {"low": low, "width": width_of(self.reward_range)}
+        more: dict[str, Any] = {"low": low, "width": width_of(self.reward_range), "trust": self.trust}
         more |= {"squares": np.zeros(key.size) if self._several_rewards else None}
         count, excess = np.zeros(key.size), np.zeros(key.size)
         return EpisodeCounts(self.n_states, self.n_actions, key, count, excess, episodes, steps, **more)
@@ -80,7 +77,7 @@ class Table:
         return bool((last[transition] != reward).any())
 
 
-class Counts(Table):
+class Counts(Table, Generative, Episodic):
     """A table as a source of samples: counts of fresh ones, drawn as counts.
 
     Parameters
@@ -133,10 +130,25 @@ class Counts(Table):
         episodes, horizon = check_calls("Counts", episodes, "episodes"), check_horizon(horizon)
         rows, seen = self.mdp.rows, self.nothing_yet(episodes, horizon)
         table = (*self._start, rows.indptr, rows.next_state, self.conditional)
-        decisions = _decisions(policy, self.n_states, self.n_actions, allowed_of(self))
+        decisions = _decisions(policy, self.support)
         played = *table, *decisions, episodes, horizon, stream_words(rng, 1)[0]
         _kernels.propagate(*played, self.transitions[1], rows.reward, *to_add_to(seen))
         return seen
+
+
+def as_source(problem: object) -> Source:
+    """Return what an algorithm samples from: of a table counts are drawn, and a stranger's answers are looked at.
+
+    >>> import replicable_rl as rr
+    >>> as_source(rr.make("chain-v1")).trust.conditions  # none: the numbers of the table are the law
+    ()
+    >>> def step(state, action, rng):
+    ...     return state, rng.random()
+    >>> coin = rr.Simulator(step, n_states=1, n_actions=2, gamma=0.9, reward_range=(0.0, 1.0))
+    >>> print(*as_source(coin).trust.conditions)
+    the source's draws are independent and of one law for each pair, with rewards in the declared range
+    """
+    return Counts(problem) if isinstance(problem, TabularMDP) else as_ours(check_source(problem))
 
 
 _NONE = np.empty(0)
@@ -149,16 +161,14 @@ def to_add_to(
     return seen.count, seen.excess, seen.low, _NONE if seen.squares is None else seen.squares, seen.width
 
 
-def _decisions(
-    policy: ArrayLike, n_states: int, n_actions: int, allowed: NDArray[np.bool_] | None
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _decisions(policy: ArrayLike, support: Support) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the action of every state, -1 where it is left to chance, and the conditional probabilities if any is."""
-    actions = chosen_actions("Counts", policy, n_states, n_actions, allowed)
+    actions = support.actions("Counts", policy)
     if actions is not None:
         return actions, np.empty(0)
-    weights = action_probabilities("Counts", policy, n_states, n_actions, allowed)
+    weights = support.probabilities("Counts", policy)
     sure = weights.max(axis=1) == 1.0
-    first = np.arange(0, weights.size + 1, n_actions)
+    first = np.arange(0, weights.size + 1, weights.shape[1])
     return np.where(sure, weights.argmax(axis=1), -1), conditional_probabilities(first, weights.reshape(-1))
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.canonical import array_digest
-from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_numbers, shown
-from replicable_rl.problem.source import BUDGET, Stepped
-from replicable_rl.problem.support import allowed_of, check_allowed
+from replicable_rl.errors import InvalidInput, check_flag, check_integer, shown
+from replicable_rl.problem.source import BUDGET, Generative, Stepped, check_initial
+from replicable_rl.problem.support import Support
 from replicable_rl.progress import report
 from replicable_rl.runs import ObjectSpec
-from replicable_rl.sampling.counts import OutcomeCounts, Tally, check_calls, merge_tallies, tally_of
+from replicable_rl.sampling.counts import DRAWS, OutcomeCounts, Tally, Trust, check_calls, merge_tallies, tally_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 16  # samples asked of `step_many` at a time
 
 
-class Simulator(Stepped):
+class Simulator(Stepped, Generative):
     """A simulator ``step(state, action, rng) -> (next state, reward)`` as a problem.
 
     Its cost is that of the steps: m calls take m steps for every pair. Rewards are
@@ -68,6 +68,8 @@ class Simulator(Stepped):
     np.int64(200)
     """
 
+    trust = Trust((DRAWS,))
+
     def __init__(
         self,
         step: Callable[[Any, Any, np.random.Generator], tuple[Any, ...]],
@@ -90,52 +92,38 @@ class Simulator(Stepped):
         if name is not None and not isinstance(name, str):
             raise InvalidInput(f"Simulator: name must be a text, got {shown(name)}.")
         self.step, self.step_many = step, step_many
+        self.code = (step,) if step_many is None else (step, step_many)
         self.ends = check_flag("Simulator", "ends", ends)
         self.name = str(name or "") or str(getattr(step, "__qualname__", type(step).__name__))
         self.stepped_states = check_integer("Simulator", "n_states", n_states, low=1, high=2**31 - 2)
-        self.n_states = self.stepped_states + self.ends
-        self.n_actions = check_integer("Simulator", "n_actions", n_actions, low=1, high=2**31 - 1)
-        if self.n_states * self.n_states * self.n_actions >= 2**62:
-            raise InvalidInput(f"Simulator: {n_states} states and {n_actions} actions are more than can be numbered.")
-        super().__init__(gamma, reward_range, version, budget)
+        sizes = self.stepped_states + self.ends, n_actions, gamma, reward_range
+        super().__init__(*sizes, version=version, budget=budget)
         if self.ends and not self.reward_range[0] <= 0.0 <= self.reward_range[1]:
             raise InvalidInput(
                 f"Simulator: reward_range must contain 0, the reward after the end, got {shown(reward_range)}."
             )
-        self.initial = None if initial is None else _check_initial(initial, self.stepped_states, self.n_states)
-        self.allowed = None if allowed is None else self._check_allowed(allowed)
-        mask = allowed_of(self)
-        self._rows = None if mask is None else np.flatnonzero(mask[: self.stepped_states])  # stepped; None: all
+        if initial is not None:
+            first = check_initial("Simulator", initial, self.stepped_states)
+            self.initial = np.append(first, 0.0) if self.ends else first
+        stepped = Support.of("Simulator", allowed, self.stepped_states, self.n_actions)
+        self.support = stepped.with_the_end() if self.ends else stepped
+        self._rows = None if stepped.whole else np.flatnonzero(stepped.mask)  # the pairs that are stepped; None: all
+        self.pairs = stepped.pairs
 
     @property
     def spec(self) -> ObjectSpec:
         """A simulator is known by its name, version and sizes; its runs cannot be rebuilt from a record."""
-        sizes = {name: getattr(self, name) for name in ("n_states", "n_actions", "gamma", "reward_range")}
-        initial, mask = None if self.initial is None else self.initial.tolist(), allowed_of(self)
+        sizes = {"n_states": self.n_states, "n_actions": self.n_actions, "gamma": self.gamma}
+        initial, mask = None if self.initial is None else self.initial.tolist(), self.support.given
         allowed = None if mask is None else array_digest("allowed", mask.astype(np.int64))
         told = ("version", self.version), ("initial", initial), ("allowed", allowed)
         given = {key: value for key, value in told if value is not None}
         kind = ({"many": True} if self.step_many else {}) | ({"ends": True} if self.ends else {})
-        return ObjectSpec("simulator", {"name": self.name, **sizes, **kind, **given})
-
-    @property
-    def code(self) -> tuple[Any, ...]:
-        """The functions that are stepped."""
-        return (self.step,) if self.step_many is None else (self.step, self.step_many)
-
-    @property
-    def pairs(self) -> int:
-        """How many pairs of a state and an action are stepped: those that are allowed, but not those after the end."""
-        return self.stepped_states * self.n_actions if self._rows is None else self._rows.size
+        return ObjectSpec("simulator", {"name": self.name, **sizes, "reward_range": self.reward_range, **kind, **given})
 
     def row_of(self, place: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers s*A + a of pairs that are stepped, by their places among them."""
         return place if self._rows is None else self._rows[place]
-
-    def _check_allowed(self, allowed: ArrayLike) -> NDArray[np.bool_]:
-        """Return the mask of all states: after the end every action is the same, and allowed."""
-        mask = check_allowed("Simulator", allowed, self.stepped_states, self.n_actions)
-        return np.concatenate([mask, np.ones((self.n_states - self.stepped_states, self.n_actions), dtype=np.bool_)])
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""
@@ -146,7 +134,8 @@ class Simulator(Stepped):
         row = key // self.n_states
         indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))]).astype(np.int64)
         reward = np.clip(self.reward_range[0] + excess / count, *self.reward_range)
-        return OutcomeCounts(indptr, (key % self.n_states).astype(np.int32), reward, count, calls, squares=squares)
+        successor = (key % self.n_states).astype(np.int32)
+        return OutcomeCounts(indptr, successor, reward, count, calls, squares=squares, trust=self.trust)
 
     def _batches(self, calls: int, rng: np.random.Generator) -> Iterator[Tally]:
         total = self.pairs * calls
@@ -229,13 +218,3 @@ class Simulator(Stepped):
 
 def _length(answer: object) -> int:
     return len(answer) if isinstance(answer, tuple) else 0
-
-
-def _check_initial(initial: ArrayLike, stepped: int, n_states: int) -> NDArray[np.float64]:
-    given = check_numbers("Simulator", "initial", initial)
-    if given.shape != (stepped,) or not (given >= 0.0).all() or abs(given.sum() - 1.0) > 1e-9:
-        raise InvalidInput(f"Simulator: initial must hold {stepped} probabilities that sum to 1, got {shown(initial)}.")
-    first = np.zeros(n_states)
-    first[:stepped] = given
-    first.setflags(write=False)
-    return first

@@ -1,140 +1,164 @@
-"""What an algorithm can ask of a problem: its sizes, and samples of one kind or both."""
+"""Sources: problems that samples can be had from, by type, and the one place where a stranger's becomes one of ours.
+
+    Generative    draw(calls, rng): fresh successors of every pair       tables, simulators
+    Episodic      play(policy, episodes, horizon, rng): fresh episodes   tables, environments
+    Recorded      counts: one batch of samples, from a log
+
+Every proof is about the samples that were asked for. Our own sources return those; what somebody's own returns is
+looked at before it counts.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from replicable_rl.display import Displayed, described
-from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, check_real, shown
-from replicable_rl.problem.support import check_allowed
-from replicable_rl.wording import listed, number
+from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, check_numbers, check_real, shown
+from replicable_rl.problem.support import Support
+from replicable_rl.runs import OURS, provider
+from replicable_rl.sampling.counts import DRAWS, STARTS, STATED, EpisodeCounts, OutcomeCounts, Trust, sums
+from replicable_rl.wording import number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from replicable_rl.runs import ObjectSpec
-    from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts
 
-Kind = Literal["drawn", "played", "recorded"]
 BUDGET = 10**9  # steps of one run, where nobody says otherwise: more would hardly end
+_ROUNDING = 1e-9  # of sums of floats, relative
 
 
-@runtime_checkable
-class Problem(Protocol):
-    """Sizes, discount, rewards and identity of a problem.
+class Source(ABC):
+    """What is to be solved: states, actions, discount, range of rewards; base of everything that can be sampled.
 
-    ``known_rewards`` is the (S, A) table of rewards where each pair has one known reward, and None where rewards must
-    be learned from the samples. ``initial`` is the distribution of the first state, None where it is not known.
-    ``estimated`` says whether the problem was itself estimated from data.
-
-    A problem may also have ``allowed``, an (S, A) table of truth values that says which actions each state has. Without
-    it, every state has all of them. Pairs that are not allowed are not sampled, and what ``known_rewards`` says of them
-    means nothing. A log has ``counts``, what was recorded.
+    Parameters
+    ----------
+    n_states, n_actions : int
+        The sizes S and A.
+    gamma : float
+        Discount in [0, 1).
+    reward_range : (low, high)
+        Bounds that every reward is promised to obey.
+    initial : (S,) floats, optional
+        Distribution of the first state, where it is known.
+    known_rewards : (S, A) floats, optional
+        Rewards, where each pair has one that is known; where there is no pair they mean nothing. None: rewards are
+        learned from the samples.
+    allowed : (S, A) truth values, optional
+        Which actions each state has; all when not given. It becomes ``support``.
     """
 
-    @property
-    def n_states(self) -> int: ...  # noqa: D102
-    @property
-    def n_actions(self) -> int: ...  # noqa: D102
-    @property
-    def gamma(self) -> float: ...  # noqa: D102
-    @property
-    def reward_range(self) -> tuple[float, float]: ...  # noqa: D102
-    @property
-    def known_rewards(self) -> NDArray[np.float64] | None: ...  # noqa: D102
-    @property
-    def initial(self) -> NDArray[np.float64] | None: ...  # noqa: D102
-    @property
-    def estimated(self) -> bool: ...  # noqa: D102
-    @property
-    def spec(self) -> ObjectSpec: ...  # noqa: D102
-
-
-_TOLD = ("n_states", "n_actions", "gamma", "reward_range", "known_rewards", "initial", "estimated", "spec")
-
-
-@runtime_checkable
-class GenerativeModel(Problem, Protocol):
-    """A problem whose every state-action pair can be sampled: what phased value iteration needs."""
-
-    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
-        """Draw ``calls`` fresh successors of every pair and return their counts."""
-        ...
-
-
-@runtime_checkable
-class EpisodicModel(Problem, Protocol):
-    """A problem that is played in episodes: what R-max needs."""
-
-    def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
-        """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
-        ...
-
-
-def kind_of(problem: Problem) -> Kind:
-    """Return how the samples of a problem are had: "drawn" of every pair, "played" in episodes, or "recorded".
-
-    A problem that can be drawn and played is drawn; so is a table.
-    """
-    if hasattr(problem, "play") and not hasattr(problem, "draw"):
-        return "played"
-    return "recorded" if hasattr(problem, "counts") else "drawn"
-
-
-def check_source(problem: object) -> GenerativeModel | EpisodicModel:
-    """Return the problem if samples can be had from it; refuse everything else.
-
-    >>> check_source("chain-v1")
-    Traceback (most recent call last):
-    ...
-    replicable_rl.errors.InvalidInput: problem must be a TabularMDP, a Simulator, an EpisodicEnv or another object with
-    the methods of GenerativeModel or EpisodicModel, got str. Use replicable_rl.make(...) to turn an id into a problem.
-    """
-    if not isinstance(problem, GenerativeModel | EpisodicModel):
-        hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
-        if hasattr(problem, "draw") or hasattr(problem, "play"):
-            hint = f" It has no {listed([name for name in _TOLD if not hasattr(problem, name)])}."
-        raise InvalidInput(
-            "problem must be a TabularMDP, a Simulator, an EpisodicEnv or another object with the methods of "
-            f"GenerativeModel or EpisodicModel, got {type(problem).__name__}.{hint}"
-        )
-    rewards, (low, high), shape = problem.known_rewards, problem.reward_range, (problem.n_states, problem.n_actions)
-    if rewards is not None and not (rewards.shape == shape and ((rewards >= low) & (rewards <= high)).all()):
-        raise InvalidInput(f"{type(problem).__name__}: known_rewards must be (S, A) and lie in [{low:g}, {high:g}].")
-    allowed = getattr(problem, "allowed", None)
-    if allowed is not None:
-        check_allowed(type(problem).__name__, allowed, *shape)
-        if not isinstance(allowed, np.ndarray) or allowed.dtype != np.bool_:
-            raise InvalidInput(f"{type(problem).__name__}: allowed must be a numpy array of truth values.")
-    return problem
-
-
-class Stepped(Displayed):
-    """What problems that somebody's own code steps have in common: no table, a version, and a budget of steps."""
-
-    initial: NDArray[np.float64] | None = None
-    known_rewards: None = None  # rewards are learned from the samples
-    estimated: bool = False
-    name: str
     n_states: int
     n_actions: int
+    gamma: float
+    reward_range: tuple[float, float]
+    support: Support
+    initial: NDArray[np.float64] | None = None
+    known_rewards: NDArray[np.float64] | None = None
+    trust: Trust = STATED
+    budget: int | None = None  # the most steps of one run
+    code: tuple[Any, ...] = ()  # somebody's own functions and objects that are stepped
 
-    def __init__(self, gamma: float, reward_range: object, version: str | None, budget: int) -> None:
-        owner = type(self).__name__
-        below_one = float(np.nextafter(1.0, 0.0))
-        self.gamma = check_real(owner, "gamma", gamma, low=0.0, high=below_one, rule="a discount in [0, 1)")
-        self.reward_range = check_range(owner, reward_range)
-        self.most_samples = check_integer(owner, "budget", budget, low=1, high=2**63 - 1)  # of one run
-        if version is not None and not (isinstance(version, str) and version):
-            raise InvalidInput(f"{owner}: version must be a text such as '1', got {shown(version)}.")
-        self.version = None if version is None else str(version)
+    def __init__(
+        self,
+        n_states: int,
+        n_actions: int,
+        gamma: float,
+        reward_range: object,
+        *,
+        initial: ArrayLike | None = None,
+        known_rewards: ArrayLike | None = None,
+        allowed: ArrayLike | None = None,
+    ) -> None:
+        owner = self.owner
+        self.n_states = check_integer(owner, "n_states", n_states, low=1, high=2**31 - 1)
+        self.n_actions = check_integer(owner, "n_actions", n_actions, low=1, high=2**31 - 1)
+        if self.n_states * self.n_states * self.n_actions >= 2**62:
+            raise InvalidInput(f"{owner}: {n_states} states and {n_actions} actions are more than can be numbered.")
+        self.gamma = check_gamma(owner, gamma)
+        self.reward_range = low, high = check_range(owner, reward_range)
+        self.support = Support.of(owner, allowed, self.n_states, self.n_actions)
+        self.initial = None if initial is None else check_initial(owner, initial, self.n_states)
+        if known_rewards is not None:
+            table = check_numbers(owner, "known_rewards", known_rewards)
+            if table.shape != self.support.mask.shape or not ((table >= low) & (table <= high)).all():
+                raise InvalidInput(f"{owner}: known_rewards must be (S, A) and lie in [{low:g}, {high:g}].")
+            self.known_rewards = table
 
     @property
-    def code(self) -> tuple[Any, ...]:
-        """Somebody's own functions and objects that are stepped."""
-        return ()
+    @abstractmethod
+    def spec(self) -> ObjectSpec:
+        """The identity: what it is called, and what tells it from others; a store asks for a version among these."""
+
+    @property
+    def allowed(self) -> NDArray[np.bool_]:
+        """Which actions each state has, (S, A)."""
+        return self.support.mask
+
+    @property
+    def owner(self) -> str:
+        """Who is named in sentences."""
+        return type(self).__name__
+
+    @property
+    def identity(self) -> str | None:
+        """What a store must be told before it can tell this source from another one; None if nothing is missing."""
+        if self.spec.params.get("version", "") != "":
+            return None
+        return (
+            f"{self.owner} is code of your own, which a store knows only by the version that you give it. Name a "
+            f"version among the parameters of the spec of {self.owner}, and change it whenever the code changes; or "
+            "leave the store out."
+        )
+
+
+class Generative(Source):
+    """A source whose every pair can be sampled: what phased value iteration needs."""
+
+    @abstractmethod
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        """Draw ``calls`` fresh successors of every pair and return their counts."""
+
+
+class Episodic(Source):
+    """A source that is played in episodes: what R-max needs."""
+
+    @abstractmethod
+    def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+        """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
+
+
+class Recorded(Source):
+    """A source of one batch of samples, which were recorded: what `PlugInPolicy` can decide from, and nothing else."""
+
+    trust = Trust((DRAWS,))
+
+    @property
+    @abstractmethod
+    def counts(self) -> EpisodeCounts:
+        """What was recorded."""
+
+    @abstractmethod
+    def pair_names(self, pair: int) -> str:
+        """Return what a pair is called, by its number s*A + a."""
+
+
+class Stepped(Source, Displayed):
+    """What sources that step somebody's own code have in common: a name, a version, and a budget of steps."""
+
+    name: str
+    budget: int
+
+    def __init__(self, *sizes: Any, version: str | None, budget: int, **more: Any) -> None:
+        super().__init__(*sizes, **more)
+        self.budget = check_integer(self.owner, "budget", budget, low=1, high=2**63 - 1)
+        if version is not None and not (isinstance(version, str) and version):
+            raise InvalidInput(f"{self.owner}: version must be a text such as '1', got {shown(version)}.")
+        self.version = None if version is None else str(version)
 
     @property
     def identity(self) -> str | None:
@@ -148,10 +172,10 @@ class Stepped(Displayed):
 
     def refuse_beyond_budget(self, steps: int, remedy: str) -> None:
         """Refuse more steps than one run may take."""
-        if steps > self.most_samples:
-            asked, most = number(steps, 3), number(self.most_samples, 3)
+        if steps > self.budget:
+            most = number(self.budget, 3)
             raise SampleSizeTooLarge(
-                f"{self}: {asked} steps would be taken one by one, more than budget={most}. {remedy}"
+                f"{self}: {number(steps, 3)} steps would be taken one by one, more than budget={most}. {remedy}"
             )
 
     def __repr__(self) -> str:
@@ -159,6 +183,203 @@ class Stepped(Displayed):
 
     def __str__(self) -> str:
         return f"{type(self).__name__} {self.name}"
+
+
+# --- what a stranger brings --------------------------------------------------------------------------------------
+
+
+class Foreign(Source):
+    """Somebody's own source: it says the same, and has its answers looked at."""
+
+    def __init__(self, own: Source) -> None:
+        self.own = own
+        rewards, allowed = own.known_rewards, own.support.mask
+        sizes = own.n_states, own.n_actions, own.gamma, own.reward_range
+        super().__init__(*sizes, initial=own.initial, known_rewards=rewards, allowed=allowed)
+        self.budget, self.code = own.budget, own.code
+        conditions = (DRAWS, STARTS) if isinstance(own, Episodic) else (DRAWS,)
+        self.trust = Trust(conditions, estimated=own.trust.estimated)
+
+    @property
+    def owner(self) -> str:
+        """The class of the source itself."""
+        return type(self.own).__name__
+
+    @property
+    def spec(self) -> ObjectSpec:
+        """The identity that the source itself says."""
+        return self.own.spec
+
+    @property
+    def identity(self) -> str | None:
+        """What a store must be told before it can tell this source from another one; None if nothing is missing."""
+        return self.own.identity
+
+
+class _Drawn(Foreign, Generative):
+    own: Any
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        """Draw fresh successors of every pair, and see that they are as many as were asked for."""
+        counts: OutcomeCounts = self.own.draw(calls, rng)
+        check_drawn(self, counts, calls)
+        return replace(counts, trust=self.trust)
+
+
+class _Played(Foreign, Episodic):
+    own: Any
+
+    def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+        """Play fresh episodes, and see that they are as many as were asked for, and none is longer."""
+        seen: EpisodeCounts = self.own.play(policy, episodes, horizon, rng)
+        check_played(self, seen, episodes, horizon)
+        return replace(seen, trust=self.trust)
+
+
+class _Both(_Drawn, _Played):
+    pass
+
+
+def check_source(problem: object) -> Source:
+    """Return what is a source; refuse everything else.
+
+    >>> check_source("chain-v1")
+    Traceback (most recent call last):
+    ...
+    replicable_rl.errors.InvalidInput: problem must be a TabularMDP, a Simulator, an EpisodicEnv or a source of your
+    own, made from Generative or Episodic of replicable_rl.problem; got str. Use replicable_rl.make(...) to turn an id
+    into a problem.
+    """
+    if isinstance(problem, Source):
+        return problem
+    hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
+    raise InvalidInput(
+        "problem must be a TabularMDP, a Simulator, an EpisodicEnv or a source of your own, made from Generative or "
+        f"Episodic of replicable_rl.problem; got {type(problem).__name__}.{hint}"
+    )
+
+
+def as_ours(source: Source) -> Source:
+    """Return a source of ours as it is, and somebody's own behind one that looks at what it returns."""
+    if provider(source) == OURS or isinstance(source, Recorded):
+        return source
+    draws, plays = isinstance(source, Generative), isinstance(source, Episodic)
+    return (_Both if draws and plays else _Drawn if draws else _Played if plays else Foreign)(source)
+
+
+def check_drawn(source: Foreign, counts: OutcomeCounts, calls: int) -> None:
+    """Refuse counts that are not those of ``calls`` successors of every pair."""
+    who, n_rows = source.owner, source.n_states * source.n_actions
+    _check_kind(who, "draw", counts, OutcomeCounts)
+    if counts.calls != calls:
+        raise InvalidInput(f"{who}: {calls} calls were asked for, {counts.calls} were made.")
+    ends = _integers(who, "draw", "indptr", counts.indptr)
+    if ends.shape != (n_rows + 1,) or ends[0] != 0 or (np.diff(ends) < 0).any():
+        raise InvalidInput(f"{who}: the indptr of draw must rise from 0 and have S*A + 1 = {n_rows + 1} entries.")
+    successors = _integers(who, "draw", "next_state", counts.next_state)
+    columns = {"next_state": successors, "count": counts.count, "reward": counts.reward}
+    _check_outcomes(source, "draw", int(ends[-1]), counts.row, columns)
+    total = sums(counts.row, counts.count.astype(np.float64), n_rows)
+    asked = source.support.settle(np.full(n_rows, float(calls)), 0.0)
+    bad = np.abs(total - asked) > (_ROUNDING * calls if calls > 2**53 else 0.0)  # up to there, sums are exact
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InvalidInput(
+            f"{who}: draw must return {asked[row]:.17g} successors of state {row // source.n_actions}, action "
+            f"{row % source.n_actions}, got {total[row]:.17g}. Count each call once, and nothing else."
+        )
+
+
+def check_played(source: Foreign, seen: EpisodeCounts, episodes: int, horizon: int) -> None:
+    """Refuse counts that are not those of so many episodes, none of them longer than the horizon."""
+    who = source.owner
+    _check_kind(who, "play", seen, EpisodeCounts)
+    if seen.episodes != episodes:
+        raise InvalidInput(f"{who}: {episodes} episodes were asked for, {seen.episodes} were played.")
+    key, last = _integers(who, "play", "key", seen.key), source.n_states * source.n_actions * source.n_states - 1
+    sizes = (seen.n_states, seen.n_actions) == (source.n_states, source.n_actions)
+    if not sizes or (np.diff(key) <= 0).any() or (key.size and not 0 <= key[0] <= key[-1] <= last):
+        raise InvalidInput(
+            f"{who}: the keys of play must be (s*A + a)*S + s', sorted, each once, with S={source.n_states} and "
+            f"A={source.n_actions}."
+        )
+    mean = seen.excess  # where it is not as long as the keys, it is refused
+    if np.shape(seen.excess) == np.shape(seen.count) == key.shape:
+        mean = seen.low + seen.excess / np.where(seen.count > 0.0, seen.count, 1.0)
+    columns = {"next_state": seen.next_state, "count": seen.count, "reward": mean}
+    _check_outcomes(source, "play", key.size, seen.row, columns)
+    if not source.support.whole and (seen.count[~source.support.of_rows[seen.row]] > 0.0).any():
+        raise InvalidInput(f"{who}: play must take no action that is not allowed. Follow the policy.")
+    most = float(episodes) * horizon
+    for what, many in (("transitions", float(seen.count.sum())), ("steps", float(seen.steps))):
+        if not 0.0 <= many <= most * (1.0 + _ROUNDING):
+            raise InvalidInput(
+                f"{who}: {episodes} episodes of {horizon} steps have at most {most:.17g} {what}, got {many:.17g}. "
+                "Count each step once, and end an episode at the horizon."
+            )
+    starts = seen.starts
+    if starts is not None and (
+        starts.shape != (source.n_states,) or (starts < 0).any() or abs(float(starts.sum()) - episodes) > 0.5
+    ):
+        raise InvalidInput(
+            f"{who}: the starts of play must count the {episodes} episodes by the {source.n_states} states that they "
+            f"began in, got {shown(starts)}."
+        )
+
+
+def _check_kind(who: str, method: str, returned: object, kind: type) -> None:
+    if not isinstance(returned, kind):
+        raise InvalidInput(f"{who}: {method} must return {kind.__name__}, got {shown(returned)}.")
+
+
+def _integers(who: str, method: str, name: str, array: Any) -> NDArray[np.int64]:
+    if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iu" or array.dtype == "u8":
+        raise InvalidInput(
+            f"{who}: the {name} of {method} must be a row of integers of a type that int64 holds, got {shown(array)}."
+        )
+    return array
+
+
+def _check_outcomes(
+    source: Foreign, method: str, size: int, row: NDArray[np.int64], columns: dict[str, NDArray[Any]]
+) -> None:
+    """Refuse counts, next states and rewards that there cannot be; the reward of what was not seen may be anything."""
+    who, (low, high) = source.owner, source.reward_range
+    for name, column in columns.items():
+        if not isinstance(column, np.ndarray) or column.shape != (size,) or column.dtype.kind not in "iuf":
+            raise InvalidInput(
+                f"{who}: the {name} of {method} must hold {size} numbers, one for each outcome, got {shown(column)}."
+            )
+    successor, count, reward = columns["next_state"], columns["count"], columns["reward"]
+    slack = _ROUNDING * max(abs(low), abs(high))
+    inside = (reward >= low - slack) & (reward <= high + slack) | (count == 0) & np.isfinite(reward)
+    nowhere = ~((successor >= 0) & (successor < source.n_states))
+    rules: list[tuple[NDArray[np.bool_], NDArray[Any], str]] = [
+        (~(count >= 0) | (count != np.rint(count)), count, "counts must be whole numbers, none below 0"),
+        (nowhere, successor, f"next states must lie in 0..{source.n_states - 1}"),
+    ]
+    if source.known_rewards is None:  # else nobody looks at them
+        rules.append((~inside, reward, f"rewards must lie in reward_range [{low:g}, {high:g}]"))
+    for bad, values, rule in rules:
+        if bad.any():
+            i = int(np.argmax(bad))
+            s, a = divmod(int(row[i]), source.n_actions)
+            raise InvalidInput(f"{who}: {rule}, got {values[i]:.17g} of state {s}, action {a}. Mend its {method}.")
+
+
+# --- parameters ---------------------------------------------------------------------------------------------------
+
+
+def check_gamma(owner: str, gamma: object) -> float:
+    """Return a discount in [0, 1).
+
+    >>> check_gamma("chain-v1", 1.0)
+    Traceback (most recent call last):
+    ...
+    replicable_rl.errors.InvalidInput: chain-v1: gamma must be a discount in [0, 1), got 1.0.
+    """
+    below_one = float(np.nextafter(1.0, 0.0))
+    return check_real(owner, "gamma", gamma, low=0.0, high=below_one, rule="a discount in [0, 1)")
 
 
 def check_range(owner: str, reward_range: object) -> tuple[float, float]:
@@ -172,3 +393,12 @@ def check_range(owner: str, reward_range: object) -> tuple[float, float]:
     if low > high:
         raise InvalidInput(f"{owner}: reward_range must be (low, high) with low <= high, got {shown(reward_range)}.")
     return low, high
+
+
+def check_initial(owner: str, initial: ArrayLike, n_states: int) -> NDArray[np.float64]:
+    """Return the distribution of the first state."""
+    first = check_numbers(owner, "initial", initial).copy()
+    if first.shape != (n_states,) or not (first >= 0.0).all() or abs(first.sum() - 1.0) > 1e-9:
+        raise InvalidInput(f"{owner}: initial must hold {n_states} probabilities that sum to 1, got {shown(initial)}.")
+    first.setflags(write=False)
+    return first

@@ -12,13 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from replicable_rl.canonical import array_digest
 from replicable_rl.errors import InvalidInput, InvalidMDP, check_flag, check_integer, is_masked, shown, whole_number
 from replicable_rl.files import Artifact, Parts, read_artifact, write_artifact
-from replicable_rl.problem._checks import check_gamma, check_initial, check_mask, check_reward_range
+from replicable_rl.problem._checks import check_gamma, check_initial, check_reward_range
 from replicable_rl.problem.arrays import Layout, dense_rows, sparse_rows
 from replicable_rl.problem.labels import Labels, check_labels
 from replicable_rl.problem.listed import Listed, rows_from_transitions
 from replicable_rl.problem.rows import Outcomes, Rows, canonical_rows, check_size, rows_from_outcomes
-from replicable_rl.problem.support import allowed_of
-from replicable_rl.runs import Level, ObjectSpec, add_level
+from replicable_rl.problem.source import Source
+from replicable_rl.problem.support import Support
+from replicable_rl.runs import OURS, Level, ObjectSpec, add_level, provider
+from replicable_rl.sampling.counts import DRAWS, STARTS, Trust
 
 if TYPE_CHECKING:
     from replicable_rl.problem.exports import Dense
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 _KINDS = {"indptr": "i", "next_state": "i", "probability": "f", "reward": "f", "initial": "f", "allowed": "u"}
 
 
-class TabularMDP(Artifact):
+class TabularMDP(Source, Artifact):
     """A finite MDP in outcome form; immutable, checked, with a content digest.
 
     Build one with :meth:`from_dense`, :meth:`from_sparse`, :meth:`from_outcomes`, :meth:`from_transitions`,
@@ -99,9 +101,9 @@ class TabularMDP(Artifact):
         n_states = (np.size(rows.indptr) - 1) // n_actions if n_actions > 0 else 0
         check_size(n_states, n_actions)  # before anything is copied
         labels = check_labels(labels, n_states, n_actions)
-        mask = None if allowed is None else check_mask(allowed, n_states, n_actions, labels.states)
+        given = Support.of("TabularMDP", allowed, n_states, n_actions, names=labels.states, refusal=InvalidMDP)
         estimated = check_flag("TabularMDP", "estimated", estimated)
-        checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions, mask, likely=estimated)
+        checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions, given, likely=estimated)
         self.__dict__.update(
             n_states=n_states,
             n_actions=n_actions,
@@ -249,13 +251,19 @@ class TabularMDP(Artifact):
         return self._source or ObjectSpec("mdp", {"digest": self.digest, **kind})
 
     @cached_property
-    def allowed(self) -> NDArray[np.bool_]:
-        """Which actions each state has, (S, A): those whose rows are not empty."""
+    def support(self) -> Support:  # type: ignore[override]  # nobody sets it
+        """The pairs that there are: those whose rows are not empty."""
         ends = self.rows.indptr
-        return _read_only((ends[1:] > ends[:-1]).reshape(self.n_states, self.n_actions))
+        return Support(_read_only((ends[1:] > ends[:-1]).reshape(self.n_states, self.n_actions)))
 
     @cached_property
-    def known_rewards(self) -> NDArray[np.float64] | None:
+    def trust(self) -> Trust:  # type: ignore[override]  # as above
+        """What is known of counts that are drawn from it: the law is exact, for its numbers are the law."""
+        conditions = () if provider(self) == OURS else (DRAWS, STARTS)
+        return Trust(conditions, merged=False, estimated=self.estimated)
+
+    @cached_property
+    def known_rewards(self) -> NDArray[np.float64] | None:  # type: ignore[override]  # as above
         """The (S, A) table of rewards if each pair has one reward, else None.
 
         Of actions that are not allowed it says nothing: there it holds the bottom of the range.
@@ -265,7 +273,7 @@ class TabularMDP(Artifact):
         if not np.array_equal(reward, np.repeat(first, np.diff(indptr))):
             return None
         table = first.reshape(self.n_states, self.n_actions)
-        table = table if self.allowed.all() else np.where(self.allowed, table, self.reward_range[0])
+        table = self.support.settle(table, self.reward_range[0])
         table.setflags(write=False)
         return table
 
@@ -295,7 +303,7 @@ class TabularMDP(Artifact):
             "layout": self.labels.layout,
             "estimated": self.estimated,
         }
-        allowed = allowed_of(self)
+        allowed = self.support.given
         mask = {} if allowed is None else {"allowed": allowed.reshape(-1).astype(np.uint8)}
         return Parts(values, {**self.rows._asdict(), "initial": self.initial, **mask})
 
@@ -324,7 +332,7 @@ class TabularMDP(Artifact):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Arrive in another process, read-only again."""
         self.__dict__.update(state)
-        for derived in ("allowed", "known_rewards"):  # which arrive writeable, and are made again when asked for
+        for derived in ("support", "known_rewards"):  # which arrive writeable, and are made again when asked for
             self.__dict__.pop(derived, None)
         self.__dict__["rows"] = Rows(*(_read_only(array) for array in self.rows))
         self.__dict__["initial"] = _read_only(self.initial)
@@ -336,8 +344,7 @@ class TabularMDP(Artifact):
         return hash(self.digest)
 
     def __repr__(self) -> str:
-        pairs = int(self.allowed.sum())
-        some = "" if pairs == self.allowed.size else f"pairs={pairs}, "
+        some = "" if self.support.whole else f"pairs={self.support.pairs}, "
         return (
             f"TabularMDP(S={self.n_states}, A={self.n_actions}, {some}outcomes={self.rows.probability.size}, "
             f"gamma={self.gamma:g})"

@@ -22,11 +22,9 @@ import numpy as np
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning.exact import Optimum, evaluate_policy, gain_of, optimal_values
 from replicable_rl.planning.occupancy import occupancy_of_actions
-from replicable_rl.problem.policies import chosen_actions
 from replicable_rl.problem.rows import Rows
-from replicable_rl.problem.support import allowed_of, pairs_of
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.sampling import OutcomeCounts, TransitionCounts
+from replicable_rl.sampling import EpisodeCounts, OutcomeCounts, TransitionCounts
 from replicable_rl.sampling.counts import sums
 from replicable_rl.theory import Units
 from replicable_rl.theory.decisions import EXACT, ROUNDING
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.planning.losing import PolicyLosses
-    from replicable_rl.problem.source import Problem
+    from replicable_rl.problem.source import Source
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
@@ -54,7 +52,7 @@ class EmpiricalModel:
 
     Parameters
     ----------
-    problem : Problem
+    problem : Source
         Whose counts they are: sizes, discount, reward range, known rewards and first state.
     counts : OutcomeCounts or TransitionCounts
         One batch; each pair has its own number of samples.
@@ -62,7 +60,7 @@ class EmpiricalModel:
         A pair with fewer samples counts as one that was never tried.
     """
 
-    def __init__(self, problem: Problem, counts: OutcomeCounts | TransitionCounts, *, fewest: float = 1.0) -> None:
+    def __init__(self, problem: Source, counts: OutcomeCounts | TransitionCounts, *, fewest: float = 1.0) -> None:
         self.n_states, self.n_actions, self.gamma = problem.n_states, problem.n_actions, problem.gamma
         self.known_rewards, self.spec = problem.known_rewards is not None, problem.spec
         self._evaluated = 0.0  # how far off what was evaluated or planned with other rewards may be
@@ -75,9 +73,8 @@ class EmpiricalModel:
             kept = enough[row]
             row, successor, reward, count = row[kept], successor[kept], reward[kept], count[kept]
             self.visits = np.where(enough, self.visits, 0.0)
-        self.allowed = allowed_of(problem)
-        untried = self.visits == 0.0
-        self.never_tried = np.flatnonzero(untried if self.allowed is None else untried & self.allowed.reshape(-1))
+        self.support = problem.support
+        self.never_tried = np.flatnonzero((self.visits == 0.0) & self.support.of_rows)
         if self.never_tried.size:
             row = np.concatenate([row, self.never_tried])
             order = np.argsort(row, kind="stable")
@@ -95,7 +92,7 @@ class EmpiricalModel:
             initial=_initial(problem, counts),
             reward_range=(0.0, 1.0 - problem.gamma),
             estimated=True,
-            allowed=self.allowed,
+            allowed=self.support.given,
         )
 
     def at_least(self, fewest: float) -> EmpiricalModel:
@@ -137,7 +134,7 @@ class EmpiricalModel:
     @cached_property
     def fewest(self) -> float:
         """The samples of the pair that has fewest."""
-        return float((self.visits if self.allowed is None else self.visits[self.allowed.reshape(-1)]).min())
+        return float(self.visits[self.support.of_rows].min())
 
     # --- losses ------------------------------------------------------------------------------------
 
@@ -166,7 +163,7 @@ class EmpiricalModel:
 
     def _actions(self, policy: Integers) -> Integers:
         """Return a policy as compiled loops take it: one action for every state."""
-        actions = chosen_actions("EmpiricalModel", policy, self.n_states, self.n_actions)
+        actions = self.support.actions("EmpiricalModel", policy)
         if actions is None:
             raise InvalidInput(f"EmpiricalModel: policy must hold one action for each of {self.n_states} states.")
         return actions
@@ -287,7 +284,7 @@ class EmpiricalModel:
         By Hoeffding's inequality, and by Bernstein's where ``value_error``, (S,), bounds |V^ - V*|.
         """
         n = self.visits.reshape(self.n_states, self.n_actions)
-        pairs, some = pairs_of(self.table), np.maximum(n, 2.0)
+        pairs, some = self.support.pairs, np.maximum(n, 2.0)
         hoeffding = np.sqrt(math.log(8.0 * pairs / delta) / (2.0 * np.maximum(n, 1.0)))
         bound = (self.gamma if self.known_rewards else 1.0) * hoeffding
         if value_error is not None:
@@ -299,7 +296,7 @@ class EmpiricalModel:
             learned = 0.0 if self.known_rewards else (1.0 - self.gamma) * hoeffding
             bound = np.where(n >= 2.0, np.minimum(bound, bernstein + learned), bound)
         found = np.where(n >= 1.0, np.minimum(bound, 1.0), 1.0)
-        return found if self.allowed is None else np.where(self.allowed, found, 0.0)  # of nothing, nothing is wrong
+        return self.support.settle(found, 0.0)  # of nothing, nothing is wrong
 
     def value_error(self, delta: float, bound: str = "bernstein") -> tuple[Floats, float]:
         """Return w(s, a), which bounds |Q^ - Q*| except with probability delta, and what bounds it for any second run.
@@ -322,7 +319,7 @@ class EmpiricalModel:
 
 
 def _outcomes(
-    problem: Problem, counts: OutcomeCounts | TransitionCounts
+    problem: Source, counts: OutcomeCounts | TransitionCounts
 ) -> tuple[Integers, NDArray[np.int32], Floats, Floats]:
     """Return pair, successor, reward and count of everything that was seen."""
     seen = counts.count > 0
@@ -336,8 +333,8 @@ def _outcomes(
     return row, counts.next_state[seen].astype(np.int32, copy=False), reward, count
 
 
-def _initial(problem: Problem, counts: OutcomeCounts | TransitionCounts) -> Floats | None:
-    starts = getattr(counts, "starts", None)
+def _initial(problem: Source, counts: OutcomeCounts | TransitionCounts) -> Floats | None:
+    starts = counts.starts if isinstance(counts, EpisodeCounts) else None
     if problem.initial is not None or starts is None:
         return problem.initial
     shares: Floats = starts / float(starts.sum())

@@ -84,7 +84,7 @@ class Margin(NamedTuple):
 
 def sizes_of(model: EmpiricalModel) -> Sizes:
     """Return what the bounds know of a model."""
-    allowed = None if model.allowed is None else int(model.allowed.sum())
+    allowed = None if model.support.whole else model.support.pairs
     return Sizes(model.n_states, model.n_actions, model.gamma, model.known_rewards, allowed_pairs=allowed)
 
 

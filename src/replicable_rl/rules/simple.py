@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from replicable_rl.errors import InvalidInput
-from replicable_rl.problem.policies import greedy
-from replicable_rl.problem.support import forbid
+from replicable_rl.problem.support import greedy
 from replicable_rl.queries import rstat
 from replicable_rl.rules.rule import Decision, Ordered, action_order, check_parameter, first_within, nearest_gap
 from replicable_rl.theory import decisions
@@ -75,9 +74,9 @@ class RoundedQ:
         room = np.minimum(
             np.where(below > 0.0, q - below, np.inf), np.where(below + width <= 1.0, below + width - q, np.inf)
         )
-        room = room if model.allowed is None else np.where(model.allowed, room, np.inf)
+        room = model.support.settle(room, np.inf)
         sure = margin is not None and bool((room > margin.q).all())
-        answer = forbid(rounded.answer, model.allowed)
+        answer = model.support.settle(rounded.answer)
         outputs = {"value": answer, "policy": greedy(answer)}
         return Decision(outputs, float(room.min()), sure)
 

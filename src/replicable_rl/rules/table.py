@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.files import load_artifact
-from replicable_rl.problem.policies import chosen_actions
 from replicable_rl.rules.affordable import AffordableTolerance
 from replicable_rl.rules.cuts import Cuts
 from replicable_rl.rules.published import PublishedCuts
@@ -47,8 +46,7 @@ def decided_by(
             f"PlugInPolicy: decide of the rule {rule.id!r} must return rules.Decision({{'policy': actions}}), "
             f"got {shown(given)}."
         )
-    sizes = model.n_states, model.n_actions
-    if "policy" in outputs and chosen_actions("PlugInPolicy", outputs["policy"], *sizes, model.allowed) is None:
+    if "policy" in outputs and model.support.actions("PlugInPolicy", outputs["policy"]) is None:
         raise InvalidInput(f"PlugInPolicy: the policy of the rule {rule.id!r} must be one action for every state.")
     return decision._replace(sure=False)
 

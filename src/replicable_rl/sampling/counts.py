@@ -21,7 +21,28 @@ from replicable_rl.theory import MAX_CALLS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.problem.source import Problem
+    from replicable_rl.problem.source import Source
+
+
+DRAWS = "the source's draws are independent and of one law for each pair, with rewards in the declared range"
+STARTS = "the first states of its episodes are independent and of one law"
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What is known of how counts came about: a source has it, and the library stamps it on what the source returns.
+
+    ``conditions`` are what must be true of the source and nobody can check, so that every claim about its runs says
+    so; there are none where a table's own numbers are the law. ``merged``: an outcome may stand for rewards of several
+    sizes by their mean. ``estimated``: the problem was itself estimated from data.
+    """
+
+    conditions: tuple[str, ...] = (DRAWS, STARTS)
+    merged: bool = True
+    estimated: bool = False
+
+
+STATED = Trust()  # nothing is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +61,7 @@ class OutcomeCounts:
     count: NDArray[np.int64] | NDArray[np.float64]
     calls: int
     squares: NDArray[np.float64] | None = field(default=None, kw_only=True)
+    trust: Trust = field(default=STATED, kw_only=True)
 
     @property
     def row(self) -> NDArray[np.int64]:
@@ -100,7 +122,7 @@ class OutcomeCounts:
         key, inverse = np.unique(self.row * n_states + self.next_state, return_inverse=True)
         count = sums(inverse, self.count.astype(np.float64), key.size)
         excess = sums(inverse, self.count * (self.reward - low), key.size)
-        return TransitionCounts(n_states, n_actions, key, count, excess, low=low)
+        return TransitionCounts(n_states, n_actions, key, count, excess, low=low, trust=self.trust)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +146,7 @@ class TransitionCounts:
     low: float = field(default=0.0, kw_only=True)
     width: float = field(default=1.0, kw_only=True)
     squares: NDArray[np.float64] | None = field(default=None, kw_only=True)
+    trust: Trust = field(default=STATED, kw_only=True)
 
     @property
     def row(self) -> NDArray[np.int64]:
@@ -192,6 +215,7 @@ class EpisodeCounts(TransitionCounts):
             low=self.low,
             width=self.width,
             squares=apart,
+            trust=self.trust,
             starts=None if self.starts is None or other.starts is None else self.starts + other.starts,
         )
 
@@ -265,7 +289,7 @@ def width_of(reward_range: tuple[float, float]) -> float:
 
 
 def episode_counts(
-    problem: Problem, played: Tally, episodes: int, steps: int, starts: NDArray[np.int64]
+    problem: Source, played: Tally, episodes: int, steps: int, starts: NDArray[np.int64]
 ) -> EpisodeCounts:
     """Return what episodes saw."""
     key, count, excess, squares = played
@@ -280,6 +304,7 @@ def episode_counts(
         low=problem.reward_range[0],
         width=width_of(problem.reward_range),
         squares=squares,
+        trust=problem.trust,
         starts=starts,
     )
 

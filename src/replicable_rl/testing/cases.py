@@ -10,10 +10,10 @@ from functools import cached_property
 import numpy as np
 
 from replicable_rl.adapters.lending import lent_generators, seed_generators
+from replicable_rl.problem.source import Source
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.runs import Run
 from replicable_rl.solve import Algorithm, source_of
-from replicable_rl.testing.counting import AnyProblem
 from replicable_rl.testing.processes import Worker
 from replicable_rl.wording import brief, sentence
 
@@ -46,8 +46,8 @@ class Case:
     """An algorithm on a problem, with the runs that several checks look at."""
 
     algorithm: Algorithm
-    problem: AnyProblem
-    neighbour: AnyProblem  # another problem, to be run in between
+    problem: Source
+    neighbour: Source  # another problem, to be run in between
     level: str | None  # what a claimed rho is about; None: what the claim says
     worker: Worker = field(default_factory=Worker, compare=False)
 

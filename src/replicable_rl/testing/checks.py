@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.randomness import sample_stream
 from replicable_rl.registry import ALGORITHMS, unshipped_levels
@@ -33,7 +34,7 @@ from replicable_rl.testing.cases import (
     unlike,
     with_seeds,
 )
-from replicable_rl.testing.counting import AnyProblem, Tap, counting
+from replicable_rl.testing.counting import Tap, counting
 from replicable_rl.testing.interface import interface, recompute_fingerprints
 from replicable_rl.testing.processes import CannotBeSent, RunFailed
 
@@ -248,7 +249,7 @@ def replicability(case: Case) -> None:
         )
 
 
-def _run_there(algorithm: Algorithm, problem: AnyProblem, own: dict[str, Level]) -> dict[str, str]:
+def _run_there(algorithm: Algorithm, problem: Source, own: dict[str, Level]) -> dict[str, str]:
     """Run in a worker, and return the texts alone: they need no classes of the algorithm to be read."""
     LEVELS.update(own)
     return recorded(Case(algorithm, problem, problem, None).run())

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from replicable_rl.errors import InvalidInput
-from replicable_rl.problem.source import EpisodicModel, GenerativeModel
+from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import make
 from replicable_rl.runs import check_level
 from replicable_rl.solve import Algorithm, algorithm_spec
 from replicable_rl.testing.cases import Case, DoesNotApply, Failed, Refused, short
 from replicable_rl.testing.checks import CHECKS, Check
-from replicable_rl.testing.counting import AnyProblem
 from replicable_rl.testing.processes import Worker
 
 Verdict = Literal["passed", "failed", "does not apply"]
@@ -75,7 +74,7 @@ class ConformanceError(AssertionError):
 
 
 def check_algorithm(
-    algorithm: Algorithm, *, problems: Iterable[AnyProblem] | None = None, level: str | None = None
+    algorithm: Algorithm, *, problems: Iterable[Source] | None = None, level: str | None = None
 ) -> Conformance:
     """Run every check on an algorithm; raise `ConformanceError` with all that fail.
 
@@ -109,7 +108,7 @@ def check_algorithm(
         What to run on, each about 40 times and 80 times more if a rho is claimed. By default five small ones:
         with ties, with rewards to be learned, with negative rewards, without structure, with one state and one
         action. Of those an algorithm may refuse some with `InvalidInput`, of yours none. All five allow every action
-        everywhere: to see that an algorithm looks at ``source.allowed``, give a problem that does not.
+        everywhere: to see that an algorithm looks at ``source.support``, give a problem that does not.
     level : str, optional
         What the rho that is claimed is about; None means what the claim itself says.
 
@@ -226,12 +225,12 @@ def _check_arguments(algorithm: object, level: str | None) -> None:
         check_level("check_algorithm", level)
 
 
-def _check_problems(problems: object) -> tuple[AnyProblem, ...]:
+def _check_problems(problems: object) -> tuple[Source, ...]:
     chosen = tuple(problems) if isinstance(problems, Iterable) and not isinstance(problems, str) else ()
     if not chosen:
         raise InvalidInput(f"check_algorithm: problems must be a list of at least one problem, got {problems!r}.")
     for problem in chosen:
-        if not isinstance(problem, TabularMDP | GenerativeModel | EpisodicModel):
+        if not isinstance(problem, Source):
             hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
             raise InvalidInput(f"check_algorithm: problems must hold problems, got {problem!r}.{hint}")
     return chosen

@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from replicable_rl.canonical import array_digest
-from replicable_rl.problem.sampler import Counts
-from replicable_rl.problem.source import EpisodicModel, GenerativeModel
-from replicable_rl.problem.support import pairs_of
-from replicable_rl.problem.table import TabularMDP
+from replicable_rl.problem.sampler import as_source
+from replicable_rl.problem.source import Episodic, Generative, Source
+from replicable_rl.runs import ObjectSpec
 from replicable_rl.sampling import EpisodeCounts, OutcomeCounts
 
-AnyProblem = TabularMDP | GenerativeModel | EpisodicModel
 Redraw = Callable[[np.random.Generator], str]  # a draw with the same arguments -> digest of its counts
 
 
@@ -35,7 +33,7 @@ class Tap:
         self.draws.append((digest, redraw))
 
 
-def counting(problem: AnyProblem) -> tuple[AnyProblem, Tap]:
+def counting(problem: Source) -> tuple[Any, Tap]:
     """Return the problem behind a counter, and the counter.
 
     >>> from replicable_rl.problem import chain
@@ -45,35 +43,40 @@ def counting(problem: AnyProblem) -> tuple[AnyProblem, Tap]:
     >>> tap.transitions  # 100 of each of 10 pairs, and 10 episodes of 7 steps
     1070
     """
-    tap, source = Tap(), Counts(problem) if isinstance(problem, TabularMDP) else problem
-    draws, plays = isinstance(source, GenerativeModel), isinstance(source, EpisodicModel)
+    tap, source = Tap(), as_source(problem)
+    draws, plays = isinstance(source, Generative), isinstance(source, Episodic)
     kind = _CountedBoth if draws and plays else _CountedDraws if draws else _CountedEpisodes
     return kind(tap, source), tap
 
 
-class _Counted:
+class _Counted(Source):
     """What every problem tells, taken from the problem inside."""
 
     def __init__(self, tap: Tap, source: Any) -> None:
-        self._tap, self._source = tap, source
+        self._tap, self._source, self.support = tap, source, source.support
         self.n_states, self.n_actions, self.gamma = source.n_states, source.n_actions, source.gamma
-        self.reward_range, self.known_rewards, self.spec = source.reward_range, source.known_rewards, source.spec
-        self.initial, self.estimated, self.allowed = source.initial, source.estimated, getattr(source, "allowed", None)
+        self.reward_range, self.known_rewards = source.reward_range, source.known_rewards
+        self.initial, self.trust, self.budget = source.initial, source.trust, source.budget
+
+    @property
+    def spec(self) -> ObjectSpec:
+        spec: ObjectSpec = self._source.spec
+        return spec
 
 
-class _CountedDraws(_Counted):
+class _CountedDraws(_Counted, Generative):
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         inside = self._source
         counts: OutcomeCounts = inside.draw(calls, rng)
         self._tap.record(
-            counts.calls * pairs_of(self),
+            counts.calls * self.support.pairs,
             _outcomes_digest(counts),
             lambda other: _outcomes_digest(inside.draw(calls, other)),
         )
         return counts
 
 
-class _CountedEpisodes(_Counted):
+class _CountedEpisodes(_Counted, Episodic):
     def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
         inside, played = self._source, np.array(policy)  # a copy: the algorithm may reuse its array
         seen: EpisodeCounts = inside.play(policy, episodes, horizon, rng)

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from replicable_rl.canonical import canonical_json, to_json
 from replicable_rl.errors import InvalidInput
-from replicable_rl.problem.support import allowed_of, check_policy_allowed
+from replicable_rl.problem.source import Source
+from replicable_rl.problem.support import Support
 from replicable_rl.runs import Claims, Fingerprints, Run, Status, StatusCode, level_of
 from replicable_rl.testing.cases import Case, Failed, Refused, short, with_seeds
-from replicable_rl.testing.counting import AnyProblem
 
 _BUILD = "Build it with Run.of"
 
@@ -32,7 +32,7 @@ def interface(case: Case) -> None:
         raise Failed(f"of a run {with_seeds()}: {seen}") from seen.__cause__
 
 
-def _check_run(run: object, problem: AnyProblem) -> None:
+def _check_run(run: object, problem: Source) -> None:
     if not isinstance(run, Run):
         raise Failed(f"solve returns {type(run).__name__}, not a Run. {_BUILD}.")
     _check_outputs(run, problem)
@@ -54,8 +54,8 @@ def recompute_fingerprints(run: Run) -> Fingerprints:
     return Fingerprints({level.name: level.digest(level.name, level.freeze(level.name, one)) for level, one in levels})
 
 
-def _check_outputs(run: Run, problem: AnyProblem) -> None:
-    n_states, n_actions, allowed = problem.n_states, problem.n_actions, allowed_of(problem)
+def _check_outputs(run: Run, problem: Source) -> None:
+    n_states, n_actions, support = problem.n_states, problem.n_actions, problem.support
     if not run.outputs:
         raise Failed(f"the run has no output at any level. {_BUILD}, with a policy for example.")
     for name, shape, kinds in (("policy", (n_states,), "iu"), ("value", (n_states, n_actions), "f")):
@@ -67,21 +67,21 @@ def _check_outputs(run: Run, problem: AnyProblem) -> None:
         if array.shape != shape or array.dtype.kind not in kinds:
             what = "integers" if name == "policy" else "floats"
             raise Failed(f"the {name} must hold {what} of shape {shape}, got {array.dtype} of shape {array.shape}.")
-        needed = array if allowed is None or name == "policy" else array[allowed]
+        needed = array if name == "policy" else array[support.mask]
         if not np.isfinite(needed).all():
             raise Failed(f"the {name} must be finite. Find where the computation produced inf or NaN.")
     policy = run.outputs.get("policy")
     if policy is not None and (policy.min() < 0 or policy.max() >= n_actions):
         raise Failed(f"the policy must hold actions 0 to {n_actions - 1}, got {policy.min()} to {policy.max()}.")
     if policy is not None:
-        _check_allowed(policy, allowed)
+        _check_allowed(policy, support)
 
 
-def _check_allowed(policy: NDArray[Any], allowed: NDArray[np.bool_] | None) -> None:
+def _check_allowed(policy: NDArray[Any], support: Support) -> None:
     try:
-        check_policy_allowed("the run", policy, allowed)
+        support.refuse_others("the run", policy)
     except InvalidInput as error:
-        raise Failed(f"{str(error).partition(': ')[2]} See problem.allowed.") from None
+        raise Failed(f"{str(error).partition(': ')[2]} See problem.support.") from None
 
 
 def _check_record(run: Run) -> None:

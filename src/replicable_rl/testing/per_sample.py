@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.problem.policies import action_probabilities
 from replicable_rl.problem.sampler import Table, to_add_to
-from replicable_rl.problem.support import allowed_of
+from replicable_rl.problem.source import Episodic, Generative
 from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, check_calls, check_horizon
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 20  # samples drawn at a time
 
 
-class PerSample(Table):
+class PerSample(Table, Generative, Episodic):
     """A source of a table's samples that are drawn one by one, by inversion, as the paper has it.
 
     It costs m, and has the law of `sampling.Counts`: the reference to test that and other sources against.
@@ -48,7 +47,7 @@ class PerSample(Table):
         from replicable_rl.sampling import _kernels
 
         episodes, horizon = check_calls("PerSample", episodes, "episodes"), check_horizon(horizon)
-        weights = action_probabilities("PerSample", policy, self.n_states, self.n_actions, allowed_of(self))
+        weights = self.support.probabilities("PerSample", policy)
         rows = self.mdp.rows
         # Row r of cumulative probabilities lives in (r, r + 1], so that one search serves all rows.
         row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))

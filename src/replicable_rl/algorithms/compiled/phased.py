@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from replicable_rl.problem.sampler import MANY_BLOCKS, Counts, n_blocks, stream_words
-from replicable_rl.problem.support import allowed_of
 from replicable_rl.progress import report
 from replicable_rl.theory import Units
 from replicable_rl.theory.rstat import ARITHMETIC
@@ -50,8 +49,7 @@ def compiled_iterations(
     table = _phased.DrawnRows(*parts)
     pairs, blocks = rows.indptr.size - 1, n_blocks(rows.indptr)
     q = pair_reward.copy() if schedule.rising and known is not None else np.zeros(pairs)
-    if allowed_of(source) is not None:
-        q[np.diff(rows.indptr) == 0] = -np.inf
+    q = source.support.settle(q)
     value, total, good_seed, threaded = np.empty(source.n_states), 0, True, blocks >= MANY_BLOCKS
     at_once = 1 if threaded else max(1, _ROWS_AT_ONCE // pairs)
     with Team(blocks, whole_below=MANY_BLOCKS) as each_block, Team(value.size, whole_below=_MANY_STATES) as each:

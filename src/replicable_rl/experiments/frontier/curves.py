@@ -18,7 +18,6 @@ from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.experiments.experiment import CONFIDENCE, Scale, Study
 from replicable_rl.experiments.frontier.lab import SecondLab
 from replicable_rl.planning.exact import evaluate_policy, optimal_values
-from replicable_rl.problem.support import uniform_policy
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import build
 from replicable_rl.runs import ObjectSpec
@@ -105,7 +104,7 @@ class Stakes(NamedTuple):
 def stakes(problem: str) -> Stakes:
     """Return the problem of a name, and what 5 % of the gain over the uniform policy is."""
     mdp = build(PROBLEMS[problem])
-    uniform = uniform_policy(mdp)
+    uniform = mdp.support.uniform()
     best = float(mdp.initial @ optimal_values(mdp).value)
     gain = best - evaluate_policy(mdp, uniform).expected_return
     # Three significant digits: an identity should not hang on the last bit of a plan.

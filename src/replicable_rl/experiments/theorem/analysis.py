@@ -12,7 +12,6 @@ from replicable_rl.audit import AuditResult, Estimate
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.experiment import CONFIDENCE, Scale, Study, Verdict, judged, shown, study
-from replicable_rl.problem.support import pairs_of
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import PROBLEMS, build, make
 from replicable_rl.runs import OURS, ObjectSpec, provider
@@ -48,7 +47,7 @@ def design(scale: Scale) -> list[Study]:
 def _promise(id: str, form: str) -> dict[str, Any] | None:
     """Return the smallest epsilon at which a form of rPVI can be run, with the paper's parameters for its listing."""
     mdp = make(id)
-    sizes, known = (pairs_of(mdp), mdp.gamma), mdp.known_rewards is not None
+    sizes, known = (mdp.support.pairs, mdp.gamma), mdp.known_rewards is not None
     for epsilon in EPSILONS:
         promise, paper = (*sizes, epsilon, DELTA, RHO), {}
         if form != "sharp":
