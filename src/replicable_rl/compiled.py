@@ -109,7 +109,8 @@ class Kernel:
     @functools.cached_property
     def as_written(self) -> Callable[..., Any]:
         """The function, which calls other kernels as they are written too."""
-        return FunctionType(self.function.__code__, _names_as_written(self.function.__module__))
+        function, names = self.function, _names_as_written(self.function.__module__)
+        return FunctionType(function.__code__, names, function.__name__, function.__defaults__)
 
     @functools.cached_property
     def _is_compiled(self) -> bool:
