@@ -20,7 +20,7 @@ from replicable_rl.rules.affordable import AffordableTolerance
 from replicable_rl.rules.model import EmpiricalModel
 from replicable_rl.rules.rule import Tuning
 from replicable_rl.theory import decisions, plug_in_policy
-from replicable_rl.theory.decisions import PROMISES, Sizes
+from replicable_rl.theory.decisions import Sizes, disagreement_bound, loss_bound
 from tests.statistics import SEED
 from tests.test_rules import bandit, estimate
 
@@ -66,11 +66,11 @@ def test_nothing_is_claimed_that_the_bounds_do_not_say(
     problem: tuple[int, int, float], epsilon: float, delta: float, rho: float, rule: str, known: bool, n: int, over: str
 ) -> None:
     plan = plug_in_policy(*problem, epsilon, delta, rho, rule=rule, known_rewards=known, samples=n, over=over)
-    sizes, promises = Sizes(*problem, known, over == "initial"), PROMISES[rule]
+    sizes = Sizes(*problem, known, over == "initial")
     if plan.accuracy_proved:
-        assert promises.loss(sizes, n, plan.parameter, plan.spent, delta) <= epsilon * (1 + 1e-12)
+        assert loss_bound(rule, sizes, n, plan.parameter, plan.spent, delta) <= epsilon * (1 + 1e-12)
     if plan.replicability_proved:
-        assert promises.differ(sizes, n, plan.parameter, plan.spent) <= rho * (1 + 1e-12)
+        assert disagreement_bound(rule, sizes, n, plan.parameter, plan.spent) <= rho * (1 + 1e-12)
     if rule in ("greedy", "published"):
         assert not plan.replicability_proved
     more = replace(plan, per_pair=2 * n)
@@ -212,8 +212,8 @@ def test_the_bounds_by_hand() -> None:
     M = 8 * gamma * h * few + 4 * gamma * h / n + 2 * few + (math.log(2 * N) + 1) / (2 * n)
     d = math.sqrt(2 * gamma**2 * h**2 / n * ((1 + gamma) / (4 * h) + M))
     assert sizes.value_distance(n) == pytest.approx(d, rel=1e-5)
-    assert PROMISES["tolerance"].differ(sizes, n, 0.01, 0.1) == pytest.approx(2 * 24 * d / 0.01, rel=1e-5)
-    assert PROMISES["rounded"].differ(sizes, n, 0.01, 0.1) == pytest.approx(32 * d / 0.01, rel=1e-5)
+    assert disagreement_bound("tolerance", sizes, n, 0.01, 0.1) == pytest.approx(2 * 24 * d / 0.01, rel=1e-5)
+    assert disagreement_bound("rounded", sizes, n, 0.01, 0.1) == pytest.approx(32 * d / 0.01, rel=1e-5)
     D = math.sqrt(2 * (S - 1) / n) + 2 * math.sqrt(math.log(N) / n)
     assert sizes.row_distance(n) == pytest.approx(D)
     m, spent, F = sizes.worst_distance(n), 0.1, 1 / 16

@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 
 from replicable_rl.rules.model import ROUNDS, WORTH
 from replicable_rl.theory import decisions
-from replicable_rl.theory.decisions import DOUBT, LEAST, PROMISES, Sizes, affordable_disagreement, tolerances
+from replicable_rl.theory.decisions import (
+    DOUBT,
+    LEAST,
+    Sizes,
+    affordable_disagreement,
+    disagreement_bound,
+    loss_bound,
+    tolerances,
+    usual_parameter,
+)
 
 Floats = NDArray[np.float64]
 Sampler = Callable[[int, np.random.Generator], Floats]
@@ -152,9 +161,7 @@ def _coin_losses() -> list[Instance]:
         return np.asarray((gaps(two.p) - gaps(q)).max(axis=(1, 2)))  # loss minus loss on the model, whatever the policy
 
     found = [
-        Instance(
-            "f", "loss of greedy, two coins", PROMISES["greedy"].loss(two.sizes, n, 0.0, 0.0, delta), greedy, delta
-        ),
+        Instance("f", "loss of greedy, two coins", loss_bound("greedy", two.sizes, n, 0.0, 0.0, delta), greedy, delta),
         Instance("l", "loss above that on the model, two coins", two.sizes.policy_error(n, delta), any_policy, delta),
     ]
     n, spent = 10_000_000, 0.1  # so many that what the rule gives away counts
@@ -163,8 +170,7 @@ def _coin_losses() -> list[Instance]:
         ("tolerance", 0.94, _tolerance),
         ("gumbel", 0.65, _gumbel),
     ):
-        promises = PROMISES[rule]
-        parameter = promises.parameter(two.sizes, spent, delta)
+        parameter = usual_parameter(rule, two.sizes, spent, delta)
         coins = Coins([[0.5 - share * spent, 0.5]], n)
 
         def lost(
@@ -172,7 +178,7 @@ def _coin_losses() -> list[Instance]:
         ) -> Floats:
             return coins.loss(d(coins.q(size, rng), x, _shared(size, coins, rng)))
 
-        bound = promises.loss(coins.sizes, n, parameter, spent, delta)
+        bound = loss_bound(rule, coins.sizes, n, parameter, spent, delta)
         found.append(Instance(f"loss, {rule}", f"loss of {rule}, two coins", bound, lost, delta))
     return [*found, *_judged_losses(spent, delta)]
 
@@ -198,7 +204,7 @@ def _judged_losses(spent: float, delta: float) -> list[Instance]:
         return deviation(doubtful.q(size, rng))
 
     bounds = (
-        PROMISES[rule].loss(coins.sizes, coins.n, parameter, spent, delta)
+        loss_bound(rule, coins.sizes, coins.n, parameter, spent, delta)
         for rule, coins, parameter in (("affordable", judged, 0.0), ("published", doubtful, DOUBT))
     )
     return [
@@ -252,7 +258,7 @@ def _coin_rules() -> list[Instance]:
             (one, two), shared = coins.two(size, rng), _shared(size, coins, rng)
             return _differ(d(one, x, shared), d(two, x, shared))
 
-        bound = PROMISES[rule].differ(coins.sizes, n, parameter, 0.0)
+        bound = disagreement_bound(rule, coins.sizes, n, parameter, 0.0)
         name = f"two runs of {rule} differ, S={S}, A={coins.sizes.n_actions}"
         found.append(Instance(f"differ, {rule}", name, bound, differ))
     return found
@@ -348,7 +354,7 @@ def _masked() -> list[Instance]:
             u = rng.random((size, 1, 1))
             return _differ(*(first_within(gaps(q), x * (1.0 + u)) for q in one.coins.two(size, rng)))
 
-        bound = PROMISES["tolerance"].differ(one.sizes, n, x, 0.0)
+        bound = disagreement_bound("tolerance", one.sizes, n, x, 0.0)
         found.append(Instance("differ, tolerance", f"two runs of tolerance differ, 1 of S={S} decides", bound, within))
     for rule, parameter, decide in (("rounded", 0.06, _rounded_q), ("gumbel", 50.0, _gumbel)):
         allowed = np.arange(40)[:, None] < np.array([40, 2])  # in 2 of 40 states both are, else the first alone
@@ -361,7 +367,7 @@ def _masked() -> list[Instance]:
             shared = _shared(size, many, rng)
             return _differ(*(_of_allowed(d(np.where(allowed, q, -np.inf), x, shared)) for q in many.two(size, rng)))
 
-        bound = PROMISES[rule].differ(sizes, 1_000_000, parameter, 0.0)
+        bound = disagreement_bound(rule, sizes, 1_000_000, parameter, 0.0)
         found.append(Instance(f"differ, {rule}", f"two runs of {rule} differ, 2 of S=40 decide", bound, masked))
     return found
 

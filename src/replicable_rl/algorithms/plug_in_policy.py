@@ -30,7 +30,7 @@ from replicable_rl.rules.rule import Decision, Margin, Rule, Tuning, preferred_f
 from replicable_rl.rules.table import SHIPPED, as_rule, decided_by
 from replicable_rl.runs import CERTIFICATE, EMPTY, FIXED_SEED, THIS_SEED, Claims, Run, Status, StatusCode
 from replicable_rl.theory import PlugInNumbers, Units, decisions, plug_in_policy
-from replicable_rl.theory.decisions import EXACT, PROMISES, SPENT, check_plug_in
+from replicable_rl.theory.decisions import EXACT, PROVED, SPENT, check_plug_in
 from replicable_rl.theory.numbers import ACCURACY, MOST, REPLICABILITY
 from replicable_rl.wording import bound, number, plural, short_loss
 
@@ -186,7 +186,7 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         second = Statement(f"have the same {same}", _PROOFS, level, (FIXED_SEED,))
         cuts, wrong = numbers.rule == decisions.PUBLISHED, 2.0 * numbers.delta
         enough = ("it has as many samples of every pair", *(() if cuts else (FIXED_SEED,)))
-        certain = numbers.rule in PROMISES and not numbers.explores and wrong < 1.0
+        certain = numbers.is_known and wrong < 1.0
         return Statements(
             accuracy,
             None if numbers.rule == decisions.GREEDY and not numbers.explores else second,
@@ -202,7 +202,7 @@ class PlugInPolicy(Promise[PlugInNumbers]):
             return ["how many samples a pair has is the log's, and may depend on what was seen"]
         if numbers.explores:
             return ["samples were collected by exploring, so how many there are depends on them"]
-        if numbers.rule not in PROMISES:
+        if numbers.rule not in PROVED:
             return [f"rule={numbers.rule} is unknown to the proofs"]
         if numbers.rule == decisions.PUBLISHED and about == REPLICABILITY:
             return ["published cuts come from the first run's sample; see docs/decisions.md"]

@@ -33,10 +33,9 @@ theorem: these are ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_real, check_share, shown
 from replicable_rl.theory.numbers import MOST, Numbers, check_pairs, check_parameters
@@ -57,6 +56,7 @@ _PARTS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)  # of epsilon that a rule may sp
 _OWNER = "theory.plug_in_policy"
 GREEDY, ROUNDED, GUMBEL, TOLERANCE = "greedy", "rounded", "gumbel", "tolerance"
 AFFORDABLE, PUBLISHED = "affordable", "published"
+PROVED = (GREEDY, ROUNDED, GUMBEL, TOLERANCE, AFFORDABLE, PUBLISHED)  # the ids of the rules that the proofs know
 
 
 @dataclass(frozen=True)
@@ -150,43 +150,18 @@ class Sizes:
         return min(2.0, math.sqrt(2.0 * (self.n_states - 1.0) / n) + 2.0 * math.sqrt(math.log(self.pairs) / n))
 
 
-class Promises(NamedTuple):
-    """What is proved of a rule: its parameter from the loss that it may spend, and two bounds."""
-
-    parameter: Callable[[Sizes, float, float], float]  # (sizes, eps', delta) ->
-    differ: Callable[[Sizes, float, float, float], float]  # (sizes, n, parameter, eps') -> probability, or more than 1
-    loss: Callable[[Sizes, float, float, float, float], float]  # (sizes, n, parameter, eps', delta) ->
-
-
-def _half(delta: float) -> float:
-    """Split a failure probability between the samples and the shared numbers."""
-    return delta / 2.0
-
-
-def _twice_error(sizes: Sizes, n: float, delta: float) -> float:
-    """What any policy loses that is greedy for Q^, by the error of Q^ in two entries at every step."""
-    return 2.0 * sizes.value_error(n, delta) * sizes.horizon
-
-
 def _sampling_loss(sizes: Sizes, n: float, delta: float) -> float:
-    """Bound by how much more a deterministic policy loses than what it gives away on the empirical model."""
-    return min(_twice_error(sizes, n, delta), sizes.policy_error(n, delta) + 2.0 * ROUNDING * sizes.horizon)
+    """Bound by how much more a deterministic policy loses than what it gives away on the empirical model.
+
+    Twice the error of Q^ at every step, or the error of all policies at once.
+    """
+    steps = 2.0 * sizes.value_error(n, delta) * sizes.horizon
+    return min(steps, sizes.policy_error(n, delta) + 2.0 * ROUNDING * sizes.horizon)
 
 
 def _gumbel_log(sizes: Sizes, delta: float) -> float:
     """Return lambda times the gap that no state gives away, except with probability delta/2."""
-    return math.log(max(sizes.comparisons, 1) / _half(delta)) + COARSE
-
-
-def _gumbel_rate(sizes: Sizes, spent: float, delta: float) -> float:
-    return max(1.0, _gumbel_log(sizes, delta)) * sizes.horizon / spent
-
-
-def _gumbel_differ(sizes: Sizes, n: float, rate: float) -> float:
-    if not sizes.comparisons:
-        return 0.0
-    distance = min(math.sqrt(sizes.n_actions) * sizes.value_distance(n), sizes.worst_distance(n))
-    return sizes.n_states * rate * distance / 2.0 + sizes.pairs * GRAIN
+    return math.log(max(sizes.comparisons, 1) / (delta / 2.0)) + COARSE
 
 
 def estimated_loss(sizes: Sizes, n: float, spent: float, delta: float, largest_gap: float = 1.0) -> float:
@@ -194,8 +169,8 @@ def estimated_loss(sizes: Sizes, n: float, spent: float, delta: float, largest_g
 
     ``largest_gap`` is the largest gap of Q^ that the policy accepts in a state.
     """
-    rows = sizes.gamma * sizes.horizon * sizes.row_error(n, _half(delta)) / 2.0
-    steps = sizes.horizon * (2.0 * sizes.value_error(n, _half(delta)) + largest_gap * rows)
+    rows = sizes.gamma * sizes.horizon * sizes.row_error(n, delta / 2.0) / 2.0
+    steps = sizes.horizon * (2.0 * sizes.value_error(n, delta / 2.0) + largest_gap * rows)
     return spent + ROUNDING + min(steps, sizes.policy_error(n, delta))
 
 
@@ -229,40 +204,44 @@ def affordable_disagreement(sizes: Sizes, n: float, spent: float) -> float:
     return decisions + losses / ((1.0 - LEAST) * spent)
 
 
-PROMISES: dict[str, Promises] = {
-    GREEDY: Promises(
-        lambda sizes, spent, delta: 0.0,
-        lambda sizes, n, _, spent: math.inf,
-        lambda sizes, n, _, spent, delta: _sampling_loss(sizes, n, delta),
-    ),
-    ROUNDED: Promises(
-        lambda sizes, spent, delta: spent / sizes.horizon,
-        lambda sizes, n, beta, spent: sizes.pairs * sizes.value_distance(n) / beta,
-        lambda sizes, n, beta, spent, delta: _sampling_loss(sizes, n, delta) + beta * sizes.horizon,
-    ),
-    GUMBEL: Promises(
-        _gumbel_rate,
-        lambda sizes, n, rate, spent: _gumbel_differ(sizes, n, rate),
-        lambda sizes, n, rate, spent, delta: (
-            _sampling_loss(sizes, n, _half(delta)) + _gumbel_log(sizes, delta) / rate * sizes.horizon
-        ),
-    ),
-    TOLERANCE: Promises(
-        lambda sizes, spent, delta: spent / sizes.horizon / 2.0,
-        lambda sizes, n, x, spent: 2.0 * sizes.comparisons * sizes.value_distance(n) / x,
-        lambda sizes, n, x, spent, delta: _sampling_loss(sizes, n, delta) + 2.0 * x * sizes.horizon,
-    ),
-    AFFORDABLE: Promises(
-        lambda sizes, spent, delta: 0.0,
-        lambda sizes, n, _, spent: affordable_disagreement(sizes, n, spent),
-        lambda sizes, n, _, spent, delta: estimated_loss(sizes, n, spent, delta),
-    ),
-    PUBLISHED: Promises(
-        lambda sizes, spent, delta: DOUBT,
-        lambda sizes, n, _, spent: math.inf,
-        lambda sizes, n, doubt, spent, delta: estimated_loss(sizes, n, spent + doubt * sizes.loss_deviation(n), delta),
-    ),
-}
+def usual_parameter(rule: str, sizes: Sizes, spent: float, delta: float) -> float:
+    """Return the parameter with which a rule spends eps'; 0 for rules without."""
+    if rule == GUMBEL:
+        return max(1.0, _gumbel_log(sizes, delta)) * sizes.horizon / spent
+    if rule == PUBLISHED:
+        return DOUBT
+    width = spent / sizes.horizon
+    return width if rule == ROUNDED else width / 2.0 if rule == TOLERANCE else 0.0
+
+
+def disagreement_bound(rule: str, sizes: Sizes, n: float, parameter: float, spent: float) -> float:
+    """Bound the probability that two runs differ; infinite where nothing is proved."""
+    if rule == AFFORDABLE:
+        return affordable_disagreement(sizes, n, spent)
+    if rule == ROUNDED:
+        return sizes.pairs * sizes.value_distance(n) / parameter
+    if rule == TOLERANCE:
+        return 2.0 * sizes.comparisons * sizes.value_distance(n) / parameter
+    if rule != GUMBEL:
+        return math.inf
+    if not sizes.comparisons:
+        return 0.0
+    distance = min(math.sqrt(sizes.n_actions) * sizes.value_distance(n), sizes.worst_distance(n))
+    return sizes.n_states * parameter * distance / 2.0 + sizes.pairs * GRAIN
+
+
+def loss_bound(rule: str, sizes: Sizes, n: float, parameter: float, spent: float, delta: float) -> float:
+    """Bound the loss of the policy, except with probability delta."""
+    if rule == AFFORDABLE:
+        return estimated_loss(sizes, n, spent, delta)
+    if rule == PUBLISHED:
+        return estimated_loss(sizes, n, spent + parameter * sizes.loss_deviation(n), delta)
+    if rule == GUMBEL:  # half of delta is for the shared noise
+        return _sampling_loss(sizes, n, delta / 2.0) + _gumbel_log(sizes, delta) / parameter * sizes.horizon
+    lost = _sampling_loss(sizes, n, delta)
+    if rule == ROUNDED:
+        return lost + parameter * sizes.horizon
+    return lost + 2.0 * parameter * sizes.horizon if rule == TOLERANCE else lost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,22 +279,23 @@ class PlugInNumbers(Numbers):
         return self.horizon is not None or self.recorded
 
     @property
-    def _promises(self) -> Promises | None:
-        return None if self.explores else PROMISES.get(self.rule)
+    def is_known(self) -> bool:
+        """Whether the proofs are about such a run: they know the rule, and every pair has n samples."""
+        return self.rule in PROVED and not self.explores
 
     @cached_property
     def rho_proved(self) -> float | None:  # asked in every run of an audit
         """Bound on the probability that two runs differ; 1 when nothing is proved."""
-        if self._promises is None:
+        if not self.is_known:
             return 1.0
-        return min(1.0, self._promises.differ(self.sizes, self.per_pair, self.parameter, self.spent))
+        return min(1.0, disagreement_bound(self.rule, self.sizes, self.per_pair, self.parameter, self.spent))
 
     @property
     def error_proved(self) -> float:
         """Bound on the loss of the policy that holds with probability 1 - delta; 1 when nothing is proved."""
-        if self._promises is None:
+        if not self.is_known:
             return 1.0
-        return min(1.0, self._promises.loss(self.sizes, self.per_pair, self.parameter, self.spent, self.delta))
+        return min(1.0, loss_bound(self.rule, self.sizes, self.per_pair, self.parameter, self.spent, self.delta))
 
     def short(self, about: str) -> dict[str, tuple[float, float]]:
         """Return the samples of a pair, where more of them would do."""
@@ -367,7 +347,7 @@ def plug_in_policy(
             )
         samples = budget // sizes.pairs
     needed, spent, tuned = samples or 0, SPENT * epsilon, 0.0
-    if rule in PROMISES:
+    if rule in PROVED:
         needed, part, tuned = _fewest(sizes, rule, epsilon, delta, rho, parameter)
         if samples is None or samples >= needed:
             spent = part
@@ -398,7 +378,7 @@ def check_plug_in(
             parameter = check_in_open_interval(_OWNER, "parameter", parameter, 0.0, math.inf)
     if run["samples"] is not None and run["budget"] is not None:
         raise InvalidInput(f"{_OWNER}: samples is n of every pair and budget the samples in all. Give one of them.")
-    if rule not in PROMISES and run["samples"] is None and run["budget"] is None:
+    if rule not in PROVED and run["samples"] is None and run["budget"] is None:
         raise InvalidInput(f"{_OWNER}: of rule={shown(rule)} nothing is proved, so samples or budget must be given.")
     return run | {"rule": str(rule), "parameter": parameter}
 
@@ -406,7 +386,7 @@ def check_plug_in(
 def _tuned(sizes: Sizes, rule: str, spent: float, delta: float, parameter: float | None) -> float:
     if parameter is not None:
         return parameter
-    return float(few_bits(PROMISES[rule].parameter(sizes, spent, delta)))
+    return float(few_bits(usual_parameter(rule, sizes, spent, delta)))
 
 
 @lru_cache(maxsize=256)  # cuts are new in every run of a calibration, and the plan is the same
@@ -414,7 +394,6 @@ def _fewest(
     sizes: Sizes, rule: str, epsilon: float, delta: float, rho: float, parameter: float | None
 ) -> tuple[int, float, float]:
     """Return the fewest samples of a pair that keep both promises, what the rule spends, and its parameter."""
-    promises = PROMISES[rule]
     found: list[tuple[int, float, float]] = []
     second_run = rule not in (GREEDY, PUBLISHED)
     only = {GREEDY: (0.0,), PUBLISHED: (SPENT,)}  # who publishes spends as much, at every size
@@ -423,8 +402,8 @@ def _fewest(
         tuned = _tuned(sizes, rule, spent, delta, parameter)
 
         def enough(n: float, spent: float = spent, tuned: float = tuned) -> bool:
-            loses = promises.loss(sizes, n, tuned, spent, delta)
-            differ = promises.differ(sizes, n, tuned, spent) if second_run else 0.0
+            loses = loss_bound(rule, sizes, n, tuned, spent, delta)
+            differ = disagreement_bound(rule, sizes, n, tuned, spent) if second_run else 0.0
             return loses <= epsilon and differ <= rho
 
         low, high = 0, 4

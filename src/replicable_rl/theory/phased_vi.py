@@ -52,7 +52,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.display import short_repr
-from replicable_rl.errors import InvalidInput, check_integer, check_real
+from replicable_rl.errors import InvalidInput
 from replicable_rl.theory.numbers import ACCURACY, RSTAT, SLACK, check_parameters
 from replicable_rl.theory.rstat import ROUNDING, Floats, QueryNumbers, few_bits, mean_distance, query_parameters
 
@@ -79,9 +79,6 @@ class Schedule:
     @classmethod
     def constant(cls, iterations: int, calls: int, width: float) -> Schedule:
         """Return the schedule of the paper's listing."""
-        iterations = check_integer("Schedule", "iterations", iterations, low=1, high=2**53)
-        calls = check_integer("Schedule", "calls", calls, low=1, high=2**1000)
-        width = check_real("Schedule", "width", width, low=0.0, high=math.inf, rule="0 or more")
 
         def always(what: Any) -> NDArray[Any]:
             return np.broadcast_to(what, (iterations,))  # as many as there are, without memory

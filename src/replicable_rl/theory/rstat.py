@@ -149,11 +149,6 @@ def few_bits(numbers: ArrayLike) -> Floats:
     return rounded
 
 
-def split_tolerance(tolerance: float, gap: float) -> tuple[float, float]:
-    """Return (beta, tau') as the paper shares out tau, where gap = rho_SQ - 2 delta_SQ."""
-    return 2.0 * tolerance / (1 + gap), tolerance * gap / (1 + gap)
-
-
 def hoeffding_samples(radius: float, delta: float) -> int:
     """Return the n with |mean - E| <= radius except with probability delta, values in [0, 1]."""
     return math.ceil(math.log(2.0 / delta) / (2.0 * radius * radius))
@@ -250,7 +245,13 @@ def query_parameters(
     delta_sq, width, sampling = delta / queries, 0.0, tau
     if rho is not None:
         rho_sq = rho / queries if rho_sq is None else rho_sq
-        width, sampling = split_tolerance(tau, _gap(owner, rho_sq, delta_sq))
+        if not 2.0 * delta_sq < rho_sq:
+            raise InvalidInput(
+                f"{owner}: rho_sq must exceed 2*delta/(N*T) = {2.0 * delta_sq:.3g} {cited('(thm:rep-sq)')}, got "
+                f"{rho_sq:g}. Raise rho_sq or lower delta."
+            )
+        gap = rho_sq - 2.0 * delta_sq
+        width, sampling = 2.0 * tau / (1 + gap), tau * gap / (1 + gap)  # as the paper shares out tau
     needed = hoeffding_samples(sampling, delta_sq)
     return {
         "delta": delta,
@@ -266,13 +267,3 @@ def query_parameters(
         "calls_plain": hoeffding_samples(tau, delta_sq),
         "estimate": PLAIN if rho is None else RSTAT,
     }
-
-
-def _gap(owner: str, rho_sq: float, delta_sq: float) -> float:
-    """Return rho_SQ - 2 delta_SQ, which must be positive."""
-    if not 2.0 * delta_sq < rho_sq:
-        raise InvalidInput(
-            f"{owner}: rho_sq must exceed 2*delta/(N*T) = {2.0 * delta_sq:.3g} {cited('(thm:rep-sq)')}, got "
-            f"{rho_sq:g}. Raise rho_sq or lower delta."
-        )
-    return rho_sq - 2.0 * delta_sq
