@@ -213,8 +213,8 @@ def plans() -> dict[str, Plan[Any]]:
 def test_every_plan_can_be_shown(name: str) -> None:
     table = plans()[name].table()
     assert table.heading
-    assert len(table.labels) == len(set(table.labels)) >= 8
-    assert {len(column) for column in table.columns.values()} == {len(table.labels)}
+    (labels,) = {tuple(cells) for cells in table.columns.values()}
+    assert len(labels) >= 8
     assert table.closing.endswith(".")
 
 
@@ -227,7 +227,7 @@ def test_variants_stand_side_by_side() -> None:
     assert shown["few"] == ["this run", "ApproximateMDP", "replicable"]
     assert [shown["rmax"], shown["plain rmax"]] == [["RepRMAX"], ["R-max"]]
     table, sharp = plans()["rpvi"].table(), phased_vi(32, 0.9, 0.1, 0.001, 0.2)
-    calls, totals = (table.labels.index(name) for name in ("calls m an iteration", "samples in all"))
+    calls, totals = "calls m an iteration", "samples in all"
     assert [column[calls] for column in table.columns.values()] == [sharp.calls_plain, sharp.calls]
     assert [column[totals] for column in table.columns.values()] == [3200 * sharp.calls_plain, sharp.samples]
 

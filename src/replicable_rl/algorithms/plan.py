@@ -15,7 +15,7 @@ import numpy as np
 
 from replicable_rl.canonical import Json, decimal
 from replicable_rl.display import Displayed, described
-from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, plain_number, speaking_as, whole_number
+from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, speaking_as
 from replicable_rl.paper import cited
 from replicable_rl.problem.sampler import as_source
 from replicable_rl.problem.source import Source
@@ -91,11 +91,10 @@ def same_answers(numbers: QueryNumbers, accuracy: Statement, same: str, theorem:
 
 
 class PlanTable(NamedTuple):
-    """A plan for people: the variants of an algorithm side by side."""
+    """A plan for people: the variants of an algorithm side by side, with the same labels."""
 
     heading: str
-    labels: tuple[str, ...]
-    columns: Mapping[str, list[Cell]]  # by the name of the variant, one cell for each label
+    columns: Columns
     closing: str
 
     def __repr__(self) -> str:
@@ -217,14 +216,13 @@ class Plan(Displayed, Generic[N]):
     def table(self) -> PlanTable:
         """Return the plan for people."""
         heading, run, columns = self.algorithm._table(self)
-        labels = tuple(next(iter(columns.values())))
         claims, empty = self.claims(), ""
         if self.gain is not None and self.numbers.epsilon >= self.gain:
             gain = number(self.gain, 3)
             empty = f"epsilon={self.numbers.epsilon:g} {EMPTY}{gain}. An epsilon below {gain} would ask for something. "
         estimate = " All of this is about the estimated table." * self.estimated
         closing = f"{empty}With {run}: {'; '.join(_said(claims, self.numbers.rho_proved))}.{estimate}"
-        return PlanTable(heading, labels, {name: list(cells.values()) for name, cells in columns.items()}, closing)
+        return PlanTable(heading, columns, closing)
 
     def to_json(self) -> dict[str, Json]:
         """Return the plan as JSON; counts of samples are strings."""
@@ -265,7 +263,7 @@ class Promise(ABC, Generic[N]):
 
     id: ClassVar[str]
     needs: ClassVar[type]  # what a problem must be able to do
-    _check: ClassVar[Callable[..., object]]  # refuses bad parameters, whatever the problem
+    _check: ClassVar[Callable[..., dict[str, Any]]]  # returns parameters as they count, or refuses them
 
     @property
     def loss_over(self) -> str | None:
@@ -273,14 +271,14 @@ class Promise(ABC, Generic[N]):
         return None
 
     def __post_init__(self) -> None:
-        for field in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
-            value = getattr(self, field.name)
-            if value is None and field.default is MISSING:
-                raise InvalidInput(f"{type(self).__name__}: {field.name} must be given, got None.")
-            if (plain := _plain(value, is_whole="int" in str(field.type).split(" | "))) is not None:
-                object.__setattr__(self, field.name, plain)  # numbers of other types count otherwise, equal or not
+        given = {field.name: field for field in fields(self)}  # type: ignore[arg-type]  # subclasses are dataclasses
+        for name, field in given.items():
+            if vars(self)[name] is None and field.default is MISSING:
+                raise InvalidInput(f"{type(self).__name__}: {name} must be given, got None.")
         with speaking_as(type(self).__name__):
-            self._check(**self._parameters())  # now, not at the first run
+            checked = self._check(**self._parameters())  # now, not at the first run
+        for name in checked.keys() & given.keys():
+            object.__setattr__(self, name, checked[name])
 
     def plan(self, problem: Source) -> Plan[N]:
         """Return what a run on this problem will do, and what may be claimed of it."""
@@ -319,12 +317,12 @@ class Promise(ABC, Generic[N]):
 
     def _parameters(self) -> dict[str, Any]:
         """The parameters, named as in the function of `theory` that has the numbers of this algorithm."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # as above
+        return {field.name: vars(self)[field.name] for field in fields(self)}  # type: ignore[arg-type]  # as above
 
     def _refuse_beyond_64_bits(self, name: str, asked: int) -> None:
         if asked <= MAX_CALLS:
             return
-        given = getattr(self, name) is not None
+        given = vars(self)[name] is not None
         promises = [field.name for field in fields(self) if field.name in ("epsilon", "rho")]  # type: ignore[arg-type]  # as above
         fewer = f"fewer {name}" if name.endswith("s") else f"a smaller {name}"
         less = f"{name}=... (the theorem then proves nothing), or raise {' or '.join(promises)}"
@@ -332,14 +330,6 @@ class Promise(ABC, Generic[N]):
             f"{type(self).__name__}: {name}={asked:.3g} is asked for, more than the 2**63 - 1 that can be counted. "
             f"Pass {fewer if given else less}."
         )
-
-
-def _plain(value: object, *, is_whole: bool) -> str | int | float | None:
-    """Return a text or a number in Python's own types, 1e6 as the integer where one is asked for; None for the rest."""
-    if isinstance(value, str):
-        return str(value)
-    whole = whole_number(value) if is_whole else None
-    return plain_number(value) if whole is None else whole
 
 
 @lru_cache(maxsize=64)

@@ -127,7 +127,9 @@ class _RMax(Promise[RMaxNumbers]):
     estimate: Any = Plain()
 
     def __post_init__(self) -> None:
-        _check_r_max(type(self).__name__, self.r_max, (-np.inf, -np.inf))  # the range comes with the problem
+        if self.r_max is not None:  # the range comes with the problem
+            r_max = _check_r_max(type(self).__name__, self.r_max, (-np.inf, -np.inf))
+            object.__setattr__(self, "r_max", r_max)
         super().__post_init__()
 
     @property

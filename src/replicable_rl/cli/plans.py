@@ -45,15 +45,16 @@ def show_plans(mdp: TabularMDP | Dataset, plans: Sequence[Plan[Any]], name: str 
 def _side_by_side(plan: PlanTable, width: int) -> Iterator[Table]:
     """Yield a table with a column for each variant; those that do not fit stand below, for no number is cut."""
     columns = {
-        name: [cell if isinstance(cell, str) else number(cell) for cell in cells]
+        name: [cell if isinstance(cell, str) else number(cell) for cell in cells.values()]
         for name, cells in plan.columns.items()
     }
     widths = {name: max(map(len, (name, *cells))) + 2 for name, cells in columns.items()}  # and a space on either side
-    room = width - max(map(len, plan.labels)) - 2
+    labels = list(next(iter(plan.columns.values())))
+    room = width - max(map(len, labels)) - 2
     while columns:
         ends = accumulate(widths[name] for name in columns)
         fitting = [name for name, end in zip(columns, ends, strict=True) if end <= room]
-        yield _table(plan.labels, {name: columns.pop(name) for name in fitting or [next(iter(columns))]})
+        yield _table(labels, {name: columns.pop(name) for name in fitting or [next(iter(columns))]})
 
 
 def _table(labels: Sequence[str], columns: dict[str, list[str]]) -> Table:

@@ -337,7 +337,7 @@ def plug_in_policy(
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "over": over}
     promise = check_plug_in(rule=rule, parameter=parameter, samples=samples, budget=budget, **promise)
     samples, budget, parameter = (promise.pop(name) for name in ("samples", "budget", "parameter"))
-    epsilon, delta, rho, over, rule = promise.values()
+    epsilon, delta, rho, over = promise.values()
     problem |= {"allowed_pairs": check_pairs(_OWNER, allowed_pairs, problem["n_states"], problem["n_actions"])}
     sizes = Sizes(**problem, weighed=over == "initial")
     if budget is not None:
@@ -360,7 +360,7 @@ def plug_in_policy(
         "spent": spent,
         "parameter": tuned,
     }
-    return PlugInNumbers(**problem, **promise, **sized)
+    return PlugInNumbers(**problem, **promise, **sized, rule=str(rule))
 
 
 def check_plug_in(
@@ -380,7 +380,7 @@ def check_plug_in(
         raise InvalidInput(f"{_OWNER}: samples is n of every pair and budget the samples in all. Give one of them.")
     if rule not in PROVED and run["samples"] is None and run["budget"] is None:
         raise InvalidInput(f"{_OWNER}: of rule={shown(rule)} nothing is proved, so samples or budget must be given.")
-    return run | {"rule": str(rule), "parameter": parameter}
+    return run | {"parameter": parameter}
 
 
 def _tuned(sizes: Sizes, rule: str, spent: float, delta: float, parameter: float | None) -> float:

@@ -306,12 +306,20 @@ class RMaxNumbers(Task, Numbers):
 
 
 class Given(NamedTuple):
-    """What the user has chosen: T, k, w and tau."""
+    """What the user has chosen: T, k, w, tau, and m or T*m*H."""
 
     rounds: int | None
     known: float | None
     window: float | None
     tolerance: float | None
+    episodes: int | None = None
+    budget: int | None = None
+
+    def episodes_of(self, rounds: int, horizon: int) -> int | None:
+        """Return m for a run of so many rounds, where its size is given."""
+        if self.budget is None:
+            return self.episodes
+        return max(1, min(MAX_CALLS, self.budget // (horizon * rounds)))
 
 
 class Goal(NamedTuple):
@@ -328,20 +336,6 @@ class Search(NamedTuple):
     choices: tuple[Choice, ...]  # the first draws the fewest transitions; with others fewer episodes may do
     obstacles: tuple[tuple[str, float], ...]  # what keeps accuracy from being proved: a parameter, and what would do
     goal: Goal
-
-
-class Size(NamedTuple):
-    """How large a run may be: so many episodes a round, so many transitions in all, or as large as it takes."""
-
-    episodes: int | None
-    budget: int | None
-    horizon: int
-
-    def episodes_of(self, rounds: int) -> int | None:
-        """Return m for a run of so many rounds, where the size is given."""
-        if self.budget is None:
-            return self.episodes
-        return max(1, min(MAX_CALLS, self.budget // (self.horizon * rounds)))
 
 
 def width_at(task: Task, choice: Choice, tolerance: float | None, tail: float) -> float:
@@ -480,25 +474,25 @@ def _rounded_loss(task: Task, tolerance: float | None) -> float:
     return 2.0 * (task.worth * rounded_row(task, rounding) + task.rewards * rounding / pieces_of(task.form))
 
 
-def proved(task: Task, found: Search, size: Size) -> Choice | None:
+def proved(task: Task, found: Search, given: Given) -> Choice | None:
     """Return a choice that proves what can be proved at this size."""
     enough: list[Choice] = []
     for choice in found.choices:
-        m = size.episodes_of(choice.rounds)
+        m = given.episodes_of(choice.rounds, task.horizon)
         if choice.episodes <= (MAX_CALLS if m is None else m):
             enough.append(choice._replace(episodes=choice.episodes if m is None else m))
     if not enough:
         return None
-    best = enough[0] if size.episodes is None else min(enough, key=lambda choice: choice.rounds)
+    best = enough[0] if given.episodes is None else min(enough, key=lambda choice: choice.rounds)
     return best._replace(width=width_at(task, best, found.goal.tolerance, found.goal.tail))
 
 
-def practical(task: Task, given: Given, size: Size) -> tuple[Choice, float]:
+def practical(task: Task, given: Given) -> tuple[Choice, float]:
     """Return a sensible choice where m is too small to prove anything, and its tolerance."""
     quickest = task.epsilon / 8.0
     k, w = given.known or quickest, given.window or 0.0
     planned = rounds_needed(task, k + w) if given.rounds is None else given.rounds
-    m = size.episodes_of(planned) or MAX_CALLS
+    m = given.episodes_of(planned, task.horizon) or MAX_CALLS
     tolerance = given.tolerance
     if tolerance is None:
         worst = max(task.entries, 1 + task.rewards)
@@ -511,7 +505,7 @@ def practical(task: Task, given: Given, size: Size) -> tuple[Choice, float]:
         k = max(quickest, min(float(task.horizon), visits / m * SLACK))
     w = (0.0 if task.rho is None else k) if given.window is None else given.window
     needed = rounds_needed(task, k + w)
-    affordable = needed if size.budget is None else max(1, size.budget // (m * task.horizon))
+    affordable = needed if given.budget is None else max(1, given.budget // (m * task.horizon))
     choice = Choice(min(affordable, needed) if given.rounds is None else given.rounds, m, k, w)
     return choice._replace(width=width_at(task, choice, tolerance, task.tail)), tolerance
 
@@ -587,21 +581,21 @@ def rmax(
     """
     sizes = n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards
     task = checked(*sizes, n_states if support is None else support, form, allowed_pairs)
-    own: dict[str, Any] = {"rounds": rounds, "known": known, "window": window, "tolerance": tolerance}
-    run = check_rmax(horizon=task.horizon, episodes=episodes, budget=budget, **own)
+    run = check_rmax(horizon=task.horizon, **Given(rounds, known, window, tolerance, episodes, budget)._asdict())
     given = Given(*(run[name] for name in Given._fields))
-    size, found = Size(run["episodes"], run["budget"], task.horizon), search(task, given)
+    any_size = given._replace(episodes=None, budget=None)
+    found = search(task, any_size)
     if not found.choices:  # perhaps the largest m of all is enough with another k
-        last = practical(task, given, Size(MOST, None, task.horizon))[0]
+        last = practical(task, any_size._replace(episodes=MOST))[0]
         found = found._replace(choices=(last,) if is_enough(task, last, found.goal) else ())
     needed, obstacles = None, found.obstacles
     if found.choices and not obstacles:
         needed = found.choices[0].episodes
     elif not found.choices and "epsilon" not in dict(obstacles):
         obstacles = (*obstacles, ("episodes", float(MOST)))
-    choice, tau = proved(task, found, size), given.tolerance
+    choice, tau = proved(task, found, given), given.tolerance
     if choice is None:
-        choice, tau = practical(task, given, size)
+        choice, tau = practical(task, given)
     return RMaxNumbers(
         **vars(task),
         **choice._asdict(),
