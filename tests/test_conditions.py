@@ -7,14 +7,15 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
 import replicable_rl as rr
 from replicable_rl import planning
 from replicable_rl.algorithms.plan import Plan
-from replicable_rl.problem.gridworlds import two_goals
 from replicable_rl.problem.sampler import Counts, as_source
+from replicable_rl.problem.shipped import two_goals
 from replicable_rl.problem.source import Episodic
 from replicable_rl.runs import EMPTY, FIXED_SEED, THIS_SEED
 from replicable_rl.sampling.counts import DRAWS, STARTS
@@ -43,12 +44,10 @@ def stepped(n_states: int = 2, **options: Any) -> rr.Simulator:
     )
 
 
-class Env:
+class Env(gymnasium.Env[Any, Any]):
     """One state and two actions, in the interface of Gymnasium."""
 
     def __init__(self) -> None:
-        import gymnasium
-
         self.observation_space, self.action_space = gymnasium.spaces.Discrete(1), gymnasium.spaces.Discrete(2)
 
     def reset(self, seed: Any = None, options: Any = None) -> tuple[int, dict[str, Any]]:

@@ -12,9 +12,16 @@ import pytest
 
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning.exact import optimal_values
-from replicable_rl.problem.classics import chain, garnet, riverswim
-from replicable_rl.problem.gridworlds import gridworld, two_goals, two_goals_wide
-from replicable_rl.problem.operations import inventory, machine_repair
+from replicable_rl.problem.shipped import (
+    chain,
+    garnet,
+    gridworld,
+    inventory,
+    machine_repair,
+    riverswim,
+    two_goals,
+    two_goals_wide,
+)
 from replicable_rl.randomness import SharedRandomness
 
 if TYPE_CHECKING:

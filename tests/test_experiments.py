@@ -32,7 +32,7 @@ from replicable_rl.experiments.figure1.analysis import GRIDS, first_left_and_rig
 from replicable_rl.experiments.figure1.goals import goal_states
 from replicable_rl.experiments.figure2.analysis import captions
 from replicable_rl.experiments.theorem.analysis import FORMS
-from replicable_rl.problem.gridworlds import gridworld
+from replicable_rl.problem.shipped import gridworld
 from replicable_rl.registry import build
 from replicable_rl.runs import ObjectSpec
 from replicable_rl.store import RunStore

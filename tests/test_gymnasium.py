@@ -12,7 +12,7 @@ import pytest
 
 from replicable_rl.errors import InvalidInput, UnknownId
 from replicable_rl.planning.exact import optimal_values
-from replicable_rl.problem.from_gym import from_gymnasium
+from replicable_rl.problem.environments import from_gymnasium
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -243,7 +243,7 @@ def with_table(table: Any) -> Loop:
         (lambda: from_gymnasium(""), r"cannot be made"),
         (lambda: from_gymnasium("FrozenLake-v1", colour=3), r"cannot be made \(TypeError: .*colour"),
         (lambda: from_gymnasium("FrozenLake-v1", map_name="9x9"), r"cannot be made \(KeyError: '9x9'\)"),
-        (lambda: from_gymnasium("FrozenLake-v1", desc=["FF", "FG"]), r"initial probabilities must be >= 0"),
+        (lambda: from_gymnasium("FrozenLake-v1", desc=["FF", "FG"]), r"initial must hold 5 probabilities"),
         (lambda: from_gymnasium("CartPole-v1"), r"CartPoleEnv must have a discrete observation_space .* got Box"),
         (lambda: from_gymnasium("Blackjack-v1"), r"BlackjackEnv must have a discrete observation_space .* got Tuple"),
         (lambda: from_gymnasium(with_table(None)), r"Loop has no table of transitions 'P'"),

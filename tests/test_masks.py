@@ -1,4 +1,4 @@
-"""Gymnasium's ``action_mask``: which actions a state has, as an environment says it."""
+"""Environments in which some actions are not allowed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from tests.test_gymnasium import TAXI
 
 OPTIONS: dict[str, Any] = {"gamma": 0.9, "reward_range": (0.0, 1.0), "version": "1"}
 ROW = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1], [1, 0, 0]], dtype=np.int8)
@@ -35,53 +34,27 @@ class Corridor(gymnasium.Env[Any, Any]):
         return 5 + self.place, reward, False, self.np_random.random() < 0.1, {}
 
 
-class Asked(Corridor):
-    """One that can be asked for the mask of any state, as Taxi."""
-
-    def action_mask(self, state: int) -> Any:
-        return ROW[state - 5]
-
-
 def test_masks_become_the_actions_of_a_state() -> None:
-    env = Asked()
-    problem = rr.EpisodicEnv(env, allowed="action_mask", **OPTIONS)
+    env = Corridor()
+    problem = rr.EpisodicEnv(env, allowed=ROW, **OPTIONS)
     assert problem.allowed.tolist() == [*(ROW == 1).tolist(), [True] * 3]  # after the end, all
     algorithm = rr.PlugInPolicy(0.1, 0.05, 0.2, budget=2000, horizon=20)
     run = rr.solve(problem, algorithm, shared_seed=1, sample_seed=1)
     assert all(ROW[place, action] for place, action in env.tried)
     assert all(ROW[place, action] for place, action in enumerate(run.policy[:4]))
-    freely = rr.solve(rr.EpisodicEnv(Asked(), **OPTIONS), algorithm, shared_seed=1, sample_seed=1)
+    freely = rr.solve(rr.EpisodicEnv(Corridor(), **OPTIONS), algorithm, shared_seed=1, sample_seed=1)
     assert not all(ROW[place, action] for place, action in enumerate(freely.policy[:4]))  # the mask is what decides
 
 
 def test_the_mask_is_part_of_the_identity() -> None:
-    free, masked = rr.EpisodicEnv(Asked(), **OPTIONS), rr.EpisodicEnv(Asked(), allowed="action_mask", **OPTIONS)
+    free, masked = rr.EpisodicEnv(Corridor(), **OPTIONS), rr.EpisodicEnv(Corridor(), allowed=ROW, **OPTIONS)
     assert free.support.whole
     assert "allowed" not in free.spec.params  # as it was recorded before
     assert masked.spec != free.spec
-    assert masked.spec == rr.EpisodicEnv(Asked(), allowed=ROW, **OPTIONS).spec
-    assert rr.EpisodicEnv(Asked(), allowed=np.ones((4, 3)), **OPTIONS).spec == free.spec
+    assert rr.EpisodicEnv(Corridor(), allowed=np.ones((4, 3)), **OPTIONS).spec == free.spec
 
 
-def test_where_nobody_acts_all_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Asked, "action_mask", lambda self, state: ROW[state - 5] * (state < 8))
-    problem = rr.EpisodicEnv(Asked(), allowed="action_mask", **OPTIONS)
-    assert problem.allowed.tolist() == [*(ROW[:3] == 1).tolist(), [True] * 3, [True] * 3]
-
-
-@pytest.mark.parametrize("told", [None, "no", [1, 0], [1, 0, 2], [[1, 0, 1]], [0.5, 1, 1]])
-def test_what_is_no_mask_is_refused(told: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Asked, "action_mask", lambda self, state: told)
-    with pytest.raises(rr.InvalidInput, match="allowed"):
-        rr.EpisodicEnv(Asked(), allowed="action_mask", **OPTIONS)
-
-
-@pytest.mark.parametrize("allowed", ["mask", "action_mask", ROW[:2], ROW * 0])
+@pytest.mark.parametrize("allowed", ["mask", ROW[:2], ROW * 0])
 def test_wrong_values(allowed: Any) -> None:
     with pytest.raises(rr.InvalidInput, match="allowed"):
         rr.EpisodicEnv(Corridor(), allowed=allowed, **OPTIONS)
-
-
-def test_taxi_says_which_actions_do_something() -> None:
-    taxi = rr.EpisodicEnv(TAXI, gamma=0.9, reward_range=(-10.0, 20.0), allowed="action_mask")
-    assert int(taxi.allowed[:500].sum()) == sum(int(taxi.env.unwrapped.action_mask(s).sum()) for s in range(500))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -262,19 +263,15 @@ def test_a_simulator_sums_rewards_above_the_bottom_of_its_range() -> None:
     assert np.ptp(plain) > 0.0
 
 
-class Lottery:
+class Lottery(gymnasium.Env[Any, Any]):
     """An environment that pays b or b + 1 by chance, below 0 or above; it ends when the coin shows 3."""
 
-    metadata: dict[str, Any] = {}  # noqa: RUF012
-    spec = None
-
     def __init__(self, low: float) -> None:
-        from gymnasium.spaces import Discrete
-
-        self.low, self.observation_space, self.action_space = low, Discrete(2), Discrete(1)
+        self.low, self.observation_space = low, gymnasium.spaces.Discrete(2)
+        self.action_space = gymnasium.spaces.Discrete(1)
         self.rng = np.random.default_rng(0)
 
-    def reset(self, *, seed: int | None = None) -> tuple[int, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
         if seed is not None:
             self.rng = np.random.default_rng(seed)
         return 0, {}

@@ -19,9 +19,8 @@ import replicable_rl as rr
 from replicable_rl.planning import _kernels, _sweeps
 from replicable_rl.planning import exact as planning
 from replicable_rl.planning.exact import Optimum, evaluate_policy, optimal_values
-from replicable_rl.problem.classics import garnet
-from replicable_rl.problem.gridworlds import gridworld
 from replicable_rl.problem.rows import Rows
+from replicable_rl.problem.shipped import garnet, gridworld
 from replicable_rl.problem.support import greedy
 from replicable_rl.problem.table import TabularMDP
 

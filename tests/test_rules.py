@@ -16,9 +16,9 @@ from scipy.special import ndtr
 
 import replicable_rl as rr
 from replicable_rl.planning import _sweeps, losing
-from replicable_rl.problem.classics import garnet
 from replicable_rl.problem.rows import Rows
 from replicable_rl.problem.sampler import Counts
+from replicable_rl.problem.shipped import garnet
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.rules import _kernels, affordable
 from replicable_rl.rules.affordable import AffordableTolerance

@@ -21,8 +21,8 @@ from replicable_rl.algorithms import phased_vi
 from replicable_rl.algorithms.plan import Plan
 from replicable_rl.cli.plans import show_plans
 from replicable_rl.diagnose import sizes
-from replicable_rl.problem.gridworlds import two_goals
 from replicable_rl.problem.sampler import Counts
+from replicable_rl.problem.shipped import two_goals
 from replicable_rl.queries import Rounded
 from replicable_rl.runs import OURS, SHIPPED, Claim, Claims, LibraryClaim, RunSpec, provider
 from replicable_rl.solve import solve_as

@@ -17,7 +17,7 @@ from scipy import stats
 
 import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge
-from replicable_rl.problem.episodes import EpisodicEnv
+from replicable_rl.problem.environments import EpisodicEnv
 from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.source import Episodic
 from replicable_rl.progress import listening
@@ -374,7 +374,7 @@ def test_counts_of_rounds_with_different_keys_merge() -> None:
     ids=["observations", "actions", "none"],
 )
 def test_spaces_must_be_discrete(env: Any) -> None:
-    with pytest.raises(rr.InvalidInput, match=r"observations and actions must be Discrete spaces, got"):
+    with pytest.raises(rr.InvalidInput, match=r"Discrete spaces|gymnasium.Env"):
         EpisodicEnv(env, **LAKE)
 
 
@@ -429,11 +429,11 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no end": ({"reward_range": (0.5, 1.0)}, "reward_range must contain 0"),
     "upside down": ({"reward_range": (1.0, -1.0)}, "reward_range"),
     "unknown id": ({"env": "FrozenLak-v1"}, r"Did you mean 'FrozenLake-v1'\?"),
-    "not even close": ({"env": "xyzzy"}, r"cannot make 'xyzzy' \(.*\)\.$"),
+    "not even close": ({"env": "xyzzy"}, "'xyzzy'"),
     "bad keyword": ({"map_name": "9x9"}, "9x9"),
     "a time limit": ({"max_episode_steps": 5}, "time limit"),
     "keyword for an environment": ({"env": Walk(), "map_name": "8x8"}, "map_name"),
-    "a vector environment": ({"env": lambda: gymnasium.make_vec("FrozenLake-v1", 2, "sync")}, "Discrete spaces"),
+    "a vector environment": ({"env": lambda: gymnasium.make_vec("FrozenLake-v1", 2, "sync")}, "gymnasium.Env"),
 }
 
 

@@ -19,8 +19,8 @@ import joblib
 import replicable_rl as rr
 from dev.benchmarks.problems import grid, table_of_400
 from dev.benchmarks.timing import At, Job, Measurement, all_cores, in_turns, one_core
-from replicable_rl.problem.classics import garnet
 from replicable_rl.problem.sampler import Counts
+from replicable_rl.problem.shipped import garnet
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.rules.model import EmpiricalModel
 

@@ -14,7 +14,7 @@ from dev.benchmarks.memory import in_fresh_process
 from dev.benchmarks.peers import absence, mbqvi_seconds, scool_python
 from dev.benchmarks.problems import CALLS, Multinomial, table_of_400
 from dev.benchmarks.timing import OURS, Job, Measurement, all_cores, in_turns, one_core
-from replicable_rl.problem.classics import garnet
+from replicable_rl.problem.shipped import garnet
 from replicable_rl.testing import PerSample
 
 MANY, ONE = "runs of rPVI, 400 rows", "one run of rPVI, one core"

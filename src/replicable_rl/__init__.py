@@ -50,10 +50,9 @@ from replicable_rl.data import (
 from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, calibrate, compare, diagnose
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning.exact import evaluate_policy, optimal_values
-from replicable_rl.problem.episodes import EpisodicEnv
-from replicable_rl.problem.from_gym import from_gymnasium
-from replicable_rl.problem.gridworlds import gridworld
+from replicable_rl.problem.environments import EpisodicEnv, from_gymnasium
 from replicable_rl.problem.labels import Labels
+from replicable_rl.problem.shipped import gridworld
 from replicable_rl.problem.simulator import Simulator
 from replicable_rl.problem.source import Source
 from replicable_rl.problem.support import greedy

@@ -26,7 +26,7 @@ from replicable_rl.canonical import Json, array_digest
 from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, shown
 from replicable_rl.planning import gain
-from replicable_rl.problem.episodes import EpisodicEnv
+from replicable_rl.problem.environments import EpisodicEnv
 from replicable_rl.problem.sampler import Counts, Table, as_source
 from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
 from replicable_rl.problem.table import TabularMDP

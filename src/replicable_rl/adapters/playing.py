@@ -12,8 +12,7 @@ import numpy as np
 
 from replicable_rl.adapters import lending, probes
 from replicable_rl.errors import InvalidInput, check_integer, check_real, shown
-from replicable_rl.problem._shipped_checks import first_observation, take_step
-from replicable_rl.problem.from_gym import make_env, versioned_id
+from replicable_rl.problem.environments import first_observation, make_env, take_step, versioned_id
 from replicable_rl.runs import ObjectSpec, Run, derived_seed
 
 if TYPE_CHECKING:

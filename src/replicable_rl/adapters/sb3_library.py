@@ -15,7 +15,7 @@ from typing import Any
 
 from replicable_rl.adapters import lending, sb3_options
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
-from replicable_rl.problem.from_gym import make_env, versioned_id
+from replicable_rl.problem.environments import make_env, versioned_id
 from replicable_rl.wording import sentence
 
 OWNER = "StableBaselines3"

@@ -3,14 +3,21 @@
 The registry knows most shipped problems by a versioned id (``two-goals-v1``); what an id builds never changes.
 """
 
-from replicable_rl.problem.classics import chain, garnet, riverswim
-from replicable_rl.problem.episodes import EpisodicEnv
-from replicable_rl.problem.from_gym import from_gymnasium
-from replicable_rl.problem.gridworlds import gridworld, two_goals, two_goals_wide
+from replicable_rl.problem.environments import EpisodicEnv, from_gymnasium
 from replicable_rl.problem.labels import Labels
-from replicable_rl.problem.operations import admission, inventory, machine_repair
 from replicable_rl.problem.rows import Rows
 from replicable_rl.problem.sampler import Counts, as_source
+from replicable_rl.problem.shipped import (
+    admission,
+    chain,
+    garnet,
+    gridworld,
+    inventory,
+    machine_repair,
+    riverswim,
+    two_goals,
+    two_goals_wide,
+)
 from replicable_rl.problem.simulator import Simulator
 from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
 from replicable_rl.problem.support import Support, greedy

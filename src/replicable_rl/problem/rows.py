@@ -35,6 +35,11 @@ class Rows(NamedTuple):
     def __repr__(self) -> str:
         return short_repr(self)
 
+    @property
+    def row(self) -> NDArray[np.int64]:
+        """The row s*A + a of every outcome."""
+        return np.repeat(np.arange(self.indptr.size - 1), np.diff(self.indptr))
+
     def of_row(self, row: int) -> slice:
         """Return the slice of the flat arrays that belongs to a row."""
         return slice(int(self.indptr[row]), int(self.indptr[row + 1]))
@@ -212,7 +217,7 @@ def _is_sorted_and_merged(rows: Rows) -> bool:
 def _sorted_and_merged(rows: Rows) -> Rows:
     n_rows = rows.indptr.size - 1
     possible = rows.probability > 0
-    row = np.repeat(np.arange(n_rows), np.diff(rows.indptr))[possible]
+    row = rows.row[possible]
     successor, reward = rows.next_state[possible], rows.reward[possible]
     order = np.lexsort((rows.probability[possible], reward, successor, row))  # sums of equal outcomes need an order too
     row, successor, reward = row[order], successor[order], reward[order]

@@ -52,8 +52,7 @@ class Table(Source):
     def transitions(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The keys of the table's transitions, and the transition that each outcome belongs to."""
         rows = self.mdp.rows
-        row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
-        return np.unique(row * self.n_states + rows.next_state, return_inverse=True)
+        return np.unique(rows.row * self.n_states + rows.next_state, return_inverse=True)
 
     def drawn(self, count: NDArray[np.int64], calls: int) -> OutcomeCounts:
         """Return the counts of every outcome of the table."""

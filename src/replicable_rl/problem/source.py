@@ -398,7 +398,7 @@ def check_range(owner: str, reward_range: object) -> tuple[float, float]:
 def check_initial(owner: str, initial: ArrayLike, n_states: int) -> NDArray[np.float64]:
     """Return the distribution of the first state."""
     first = check_numbers(owner, "initial", initial).copy()
-    if first.shape != (n_states,) or not (first >= 0.0).all() or abs(first.sum() - 1.0) > 1e-9:
+    if first.shape != (n_states,) or not ((first >= 0.0) & (first <= 2.0)).all() or abs(first.sum() - 1.0) > 1e-9:
         raise InvalidInput(f"{owner}: initial must hold {n_states} probabilities that sum to 1, got {shown(initial)}.")
     first.setflags(write=False)
     return first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,18 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from replicable_rl.canonical import array_digest
 from replicable_rl.errors import InvalidInput, InvalidMDP, check_flag, check_integer, is_masked, shown, whole_number
 from replicable_rl.files import Artifact, Parts, read_artifact, write_artifact
-from replicable_rl.problem._checks import check_gamma, check_initial, check_reward_range
-from replicable_rl.problem.arrays import Layout, dense_rows, sparse_rows
+from replicable_rl.problem.formats import Dense, Layout, dense_rows, listed_rows, sparse_rows, to_dense, to_transitions
 from replicable_rl.problem.labels import Labels, check_labels
-from replicable_rl.problem.listed import Listed, rows_from_transitions
-from replicable_rl.problem.rows import Outcomes, Rows, canonical_rows, check_size, rows_from_outcomes
-from replicable_rl.problem.source import Source
+from replicable_rl.problem.rows import Outcomes, Rows, canonical_rows, check_size, describe_row, rows_from_outcomes
+from replicable_rl.problem.source import Source, check_gamma, check_initial, check_range
 from replicable_rl.problem.support import Support
 from replicable_rl.runs import OURS, Level, ObjectSpec, add_level, provider
 from replicable_rl.sampling.counts import DRAWS, STARTS, Trust
-
-if TYPE_CHECKING:
-    from replicable_rl.problem.exports import Dense
 
 _KINDS = {"indptr": "i", "next_state": "i", "probability": "f", "reward": "f", "initial": "f", "allowed": "u"}
 
@@ -107,10 +102,10 @@ class TabularMDP(Source, Artifact):
         self.__dict__.update(
             n_states=n_states,
             n_actions=n_actions,
-            gamma=check_gamma(gamma),
+            gamma=check_gamma("TabularMDP", gamma),
             rows=Rows(*(_read_only(array) for array in checked)),
-            initial=_read_only(check_initial(initial, n_states)),
-            reward_range=check_reward_range(reward_range, checked, n_actions),
+            initial=_read_only(_first_states(initial, n_states)),
+            reward_range=_range_of(reward_range, checked, n_actions),
             labels=labels,
             estimated=estimated,
             _source=source,
@@ -187,19 +182,14 @@ class TabularMDP(Source, Artifact):
         options
             ``initial``, ``reward_range``, ``labels`` and ``estimated``, as for the class.
         """
-        if n_states is not None or n_actions is not None:
-            n_states, n_actions = (
-                None if size is None else check_integer("TabularMDP", name, size, low=1, high=2**31 - 1)
-                for name, size in (("n_states", n_states), ("n_actions", n_actions))
-            )
-        return cls._from_listed(rows_from_transitions(table, n_states, n_actions), gamma=gamma, **options)
-
-    @classmethod
-    def _from_listed(cls, listed: Listed, **options: Any) -> TabularMDP:
+        n_states, n_actions = (
+            None if size is None else check_integer("TabularMDP", name, size, low=1, high=2**31 - 1)
+            for name, size in (("n_states", n_states), ("n_actions", n_actions))
+        )
         if "allowed" in options:
             raise InvalidMDP("TabularMDP: a list says itself which pairs are allowed. Leave out allowed.")
-        mask = None if listed.allowed.all() else listed.allowed
-        return cls(listed.rows, n_actions=listed.n_actions, allowed=mask, **options)
+        rows, n_actions, allowed = listed_rows(table, n_states, n_actions)
+        return cls(rows, n_actions=n_actions, gamma=gamma, allowed=allowed, **options)
 
     def to_dense(self, layout: Layout = "sas") -> Dense:
         """Return P, R and the mask of allowed actions as arrays.
@@ -215,8 +205,6 @@ class TabularMDP(Source, Artifact):
         >>> TabularMDP.from_dense(P, R, allowed=allowed, gamma=river.gamma, initial=river.initial) == river
         True
         """
-        from replicable_rl.problem.exports import to_dense
-
         return to_dense(self, layout)
 
     def to_transitions(self, samples: int | None = None, *, seed: int | None = None) -> dict[str, NDArray[Any]]:
@@ -240,8 +228,6 @@ class TabularMDP(Source, Artifact):
         >>> len(riverswim().to_transitions(samples=100, seed=1)["state"])
         1200
         """
-        from replicable_rl.problem.exports import to_transitions
-
         return to_transitions(self, samples, seed)
 
     @property
@@ -349,6 +335,31 @@ class TabularMDP(Source, Artifact):
             f"TabularMDP(S={self.n_states}, A={self.n_actions}, {some}outcomes={self.rows.probability.size}, "
             f"gamma={self.gamma:g})"
         )
+
+
+def _first_states(initial: ArrayLike | None, n_states: int) -> NDArray[np.float64]:
+    """Return the distribution of the first state, its sum divided out if it is off by more than rounding."""
+    if initial is None:
+        return np.full(n_states, 1.0 / n_states)
+    distribution = check_initial("TabularMDP", initial, n_states)
+    total = float(distribution.sum())
+    return distribution / total if abs(total - 1.0) > n_states * 2.0**-52 else distribution
+
+
+def _range_of(declared: object, rows: Rows, n_actions: int) -> tuple[float, float]:
+    """Return bounds that every reward obeys; the smallest and largest reward when not given."""
+    smallest, largest = float(rows.reward.min()), float(rows.reward.max())
+    if declared is None:
+        return smallest, largest
+    low, high = check_range("TabularMDP", declared)
+    if smallest < low or largest > high:
+        outside = int(np.argmax((rows.reward < low) | (rows.reward > high)))
+        raise InvalidMDP(
+            f"TabularMDP: rewards must lie in the declared range [{low:g}, {high:g}], row "
+            f"{describe_row(int(rows.row[outside]), n_actions)} has {rows.reward[outside]:g}. Widen reward_range or "
+            "mend the reward."
+        )
+    return low, high
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

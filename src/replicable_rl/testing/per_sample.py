@@ -50,7 +50,7 @@ class PerSample(Table, Generative, Episodic):
         weights = self.support.probabilities("PerSample", policy)
         rows = self.mdp.rows
         # Row r of cumulative probabilities lives in (r, r + 1], so that one search serves all rows.
-        row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
+        row = rows.row
         total = np.cumsum(rows.probability)
         outcomes = row + total - np.concatenate([[0.0], total])[rows.indptr[:-1]][row]
         actions = np.cumsum(weights, axis=1)

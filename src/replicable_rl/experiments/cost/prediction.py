@@ -70,7 +70,7 @@ def predicted_disagreement(mdp: TabularMDP, numbers: PhasedVINumbers) -> float:
 def _scatter(mdp: TabularMDP) -> Floats:
     """Return 1 - sum over s' of P(s'|s, a)^2: the variance of independent numbers of variance 1, one for each state."""
     rows, S = mdp.rows, mdp.n_states
-    row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
+    row = rows.row
     key, inverse = np.unique(row * S + rows.next_state, return_inverse=True)
     merged = sums(inverse, rows.probability, key.size)
     return 1.0 - sums(key // S, merged * merged, rows.indptr.size - 1)
