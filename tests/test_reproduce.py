@@ -374,7 +374,7 @@ def test_exit_code_says_whether_the_headline_holds(
 
 NEW = """
 from replicable_rl.experiments.dataset import Dataset, Table
-from replicable_rl.experiments.experiment import HELD, Experiment, Numbers, Verdict, study
+from replicable_rl.experiments.experiment import HELD, Experiment, FigureTable, Verdict, study
 from replicable_rl.plotting import panels
 from replicable_rl.runs import ObjectSpec
 
@@ -403,7 +403,7 @@ EXPERIMENT = Experiment(
     summary=lambda dataset: f"{dataset.tables['rows'].column('runs')[0]} runs",
     caption="A dot.",
     alternative="A dot.",
-    tables=[Numbers("rows", {"size": "how large", "runs": "how many"}, "All of it.")],
+    tables=[FigureTable("rows", {"size": "how large", "runs": "how many"}, "All of it.")],
     design=design,
     analyse=analyse,
     draw=draw,

@@ -103,7 +103,7 @@ def shown(row: Mapping[str, Any], name: str) -> str:
     return with_interval(row[name], row[f"{name}_low"], row[f"{name}_high"])
 
 
-class Numbers(NamedTuple):
+class FigureTable(NamedTuple):
     """A table of the data that the page shows: its name, its columns with their headings, and a caption."""
 
     table: str
@@ -139,7 +139,7 @@ class Experiment:
     summary: Callable[[Dataset], str]  # what was found, in a sentence or two for the terminal
     caption: str = ""  # below the figure
     alternative: str = ""  # instead of the figure, for those who cannot see it
-    tables: Sequence[Numbers] = ()  # what the page shows below the figure
+    tables: Sequence[FigureTable] = ()  # what the page shows below the figure
     finding: Callable[[Dataset], Finding] | None = None  # before everything else; a bad one ends the command with 1
     comparisons: Callable[[Dataset], Sequence[Comparison]] = field(default=lambda dataset: ())  # runs side by side
     design: Callable[[Scale], list[Study]] = field(default=lambda scale: [])  # what to run

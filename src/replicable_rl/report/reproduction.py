@@ -16,7 +16,7 @@ from replicable_rl.experiments.experiment import (
     SHORT_NAMES,
     Comparison,
     Experiment,
-    Numbers,
+    FigureTable,
 )
 from replicable_rl.plotting import FORMATS
 from replicable_rl.report.blocks import Callout, Cell, Code, DataTable, Figure, Mark, Text, Tone
@@ -89,7 +89,7 @@ def _picture(two: Comparison, command: str) -> PolicyPicture:
     return picture_of(two.problem.labels, (first, second), caption=caption, command=command)
 
 
-def _table(dataset: Dataset, numbers: Numbers) -> DataTable:
+def _table(dataset: Dataset, numbers: FigureTable) -> DataTable:
     rows = [[_cell(column, row[column]) for column in numbers.columns] for row in dataset.tables[numbers.table]]
     downloads = [("CSV", f"{dataset.name}-{numbers.table}.csv")]
     return DataTable(list(numbers.columns.values()), rows, numbers.caption, _command(dataset), downloads)

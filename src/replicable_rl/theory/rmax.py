@@ -289,12 +289,9 @@ class RMaxNumbers(Task, Numbers):
     def outside(self, about: str) -> dict[str, tuple[str, str]]:
         """Return the threshold and the estimate where the proof does not know them."""
         threshold, estimate = (FIXED, PLAIN) if self.rho is None else (RANDOMISED, RSTAT)
-        thresholds: tuple[str, ...] = (threshold,)
-        estimates: tuple[str, ...] = (estimate,)
-        if about == ACCURACY:
-            thresholds, estimates = (RANDOMISED, FIXED), (estimate, PLAIN)
-        found = {} if self.threshold in thresholds else {"threshold": (self.threshold, threshold)}
-        return found if self.estimate in estimates else found | {"estimate": (self.estimate, estimate)}
+        pairs = {"threshold": (self.threshold, threshold), "estimate": (self.estimate, estimate)}
+        others = (RANDOMISED, FIXED, PLAIN) if about == ACCURACY else ()  # of these accuracy is known, too
+        return {name: pair for name, pair in pairs.items() if pair[0] not in (pair[1], *others)}
 
     def short(self, about: str) -> dict[str, tuple[float, float]]:
         """Return the episodes, where more of them would do."""
@@ -383,7 +380,7 @@ def is_enough(task: Task, choice: Choice, goal: Goal) -> bool:
 
 
 @lru_cache(maxsize=256)
-def search(task: Task, given: Given) -> Search:
+def _search(task: Task, given: Given) -> Search:
     """Return the parameters with the fewest transitions T*m*H, and others that need fewer episodes.
 
     k + w = epsilon (j+1)/(4N) allows j idle rounds. First j is varied, then the window's share, then j again; what
@@ -414,12 +411,12 @@ def search(task: Task, given: Given) -> Search:
     for _ in range(2):
         j = min(idle, key=lambda j: cost(thresholds(task, given, j, share)))
         share = min(_SHARES, key=lambda share: cost(thresholds(task, given, j, share)))
-    choices = [choice for choice in tried.values() if choice is not None]
-    choices.sort(
-        key=lambda choice: (choice.episodes > MAX_CALLS, *cost((choice.known, choice.window)), choice.episodes)
+    choices = sorted(
+        filter(None, tried.values()),
+        key=lambda choice: (choice.episodes > MAX_CALLS, *cost((choice.known, choice.window)), choice.episodes),
     )
     if not choices and task.rho is None and given.tolerance is not None:  # no promise is about single entries
-        return search(task, given._replace(tolerance=None))
+        return _search(task, given._replace(tolerance=None))
     return Search(tuple(choices), obstacles, goal)
 
 
@@ -474,20 +471,21 @@ def _rounded_loss(task: Task, tolerance: float | None) -> float:
     return 2.0 * (task.worth * rounded_row(task, rounding) + task.rewards * rounding / pieces_of(task.form))
 
 
-def proved(task: Task, found: Search, given: Given) -> Choice | None:
+def _proved(task: Task, found: Search, given: Given) -> Choice | None:
     """Return a choice that proves what can be proved at this size."""
-    enough: list[Choice] = []
-    for choice in found.choices:
-        m = given.episodes_of(choice.rounds, task.horizon)
-        if choice.episodes <= (MAX_CALLS if m is None else m):
-            enough.append(choice._replace(episodes=choice.episodes if m is None else m))
+    sizes = [(choice, given.episodes_of(choice.rounds, task.horizon)) for choice in found.choices]
+    enough = [
+        choice if m is None else choice._replace(episodes=m)
+        for choice, m in sizes
+        if choice.episodes <= (MAX_CALLS if m is None else m)
+    ]
     if not enough:
         return None
     best = enough[0] if given.episodes is None else min(enough, key=lambda choice: choice.rounds)
     return best._replace(width=width_at(task, best, found.goal.tolerance, found.goal.tail))
 
 
-def practical(task: Task, given: Given) -> tuple[Choice, float]:
+def _practical(task: Task, given: Given) -> tuple[Choice, float]:
     """Return a sensible choice where m is too small to prove anything, and its tolerance."""
     quickest = task.epsilon / 8.0
     k, w = given.known or quickest, given.window or 0.0
@@ -584,18 +582,18 @@ def rmax(
     run = check_rmax(horizon=task.horizon, **Given(rounds, known, window, tolerance, episodes, budget)._asdict())
     given = Given(*(run[name] for name in Given._fields))
     any_size = given._replace(episodes=None, budget=None)
-    found = search(task, any_size)
+    found = _search(task, any_size)
     if not found.choices:  # perhaps the largest m of all is enough with another k
-        last = practical(task, any_size._replace(episodes=MOST))[0]
+        last = _practical(task, any_size._replace(episodes=MOST))[0]
         found = found._replace(choices=(last,) if is_enough(task, last, found.goal) else ())
     needed, obstacles = None, found.obstacles
     if found.choices and not obstacles:
         needed = found.choices[0].episodes
     elif not found.choices and "epsilon" not in dict(obstacles):
         obstacles = (*obstacles, ("episodes", float(MOST)))
-    choice, tau = proved(task, found, given), given.tolerance
+    choice, tau = _proved(task, found, given), given.tolerance
     if choice is None:
-        choice, tau = practical(task, given)
+        choice, tau = _practical(task, given)
     return RMaxNumbers(
         **vars(task),
         **choice._asdict(),

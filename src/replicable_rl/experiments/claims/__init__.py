@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from replicable_rl.experiments.claims.errata import errata
 from replicable_rl.experiments.dataset import Dataset, Table
-from replicable_rl.experiments.experiment import CANNOT_TELL, HELD, NOT_HELD, Experiment, Finding, Numbers
+from replicable_rl.experiments.experiment import CANNOT_TELL, HELD, NOT_HELD, Experiment, FigureTable, Finding
 from replicable_rl.paper import cited
 
 
@@ -45,13 +45,13 @@ EXPERIMENT = Experiment(
     summary=_summary,
     finding=_finding,
     tables=[
-        Numbers(
+        FigureTable(
             "claims",
             {"claim": "claim", "where": "where", "measured": "measured", "verdict": "verdict"},
             "Claims in our words; numbers are those of the paper's PDF, labels those of its LaTeX. Verdicts are "
             "computed from the data.",
         ),
-        Numbers(
+        FigureTable(
             "errata",
             {"number": "#", "text_says": "the text says", "right_is": "right is", "evidence": "evidence"},
             "Errata of the paper's text, each with a number computed when this page was made.",

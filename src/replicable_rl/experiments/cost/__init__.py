@@ -9,7 +9,7 @@ probability 0.8 is read off.
 from replicable_rl.experiments.cost.analysis import analyse, design, slope_text, verdicts
 from replicable_rl.experiments.cost.figure import draw
 from replicable_rl.experiments.dataset import Dataset
-from replicable_rl.experiments.experiment import Experiment, Numbers
+from replicable_rl.experiments.experiment import Experiment, FigureTable
 
 
 def _summary(dataset: Dataset) -> str:
@@ -39,7 +39,7 @@ EXPERIMENT = Experiment(
     "and what theory asks for. Slopes are least squares; the interval of the measured one follows from the bars.",
     alternative="Two panels: agreement over calls for growing grids, and calls needed over the number of pairs.",
     tables=[
-        Numbers(
+        FigureTable(
             "needed",
             {"grid": "grid", "pairs_sa": "N", "measured": "m measured", "measured_low": "shown too few"}
             | {"measured_high": "shown enough", "predicted": "predicted", "tight": "theorem, tight"}

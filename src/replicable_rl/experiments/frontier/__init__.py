@@ -6,7 +6,7 @@ policy gains over the uniform one.
 """
 
 from replicable_rl.experiments.dataset import Dataset
-from replicable_rl.experiments.experiment import Experiment, Numbers
+from replicable_rl.experiments.experiment import Experiment, FigureTable
 from replicable_rl.experiments.frontier.analysis import AIMS, MET, analyse, standing, verdicts
 from replicable_rl.experiments.frontier.curves import design, more
 from replicable_rl.experiments.frontier.figure import draw
@@ -45,7 +45,7 @@ EXPERIMENT = Experiment(
     "In the grey band every rule has a place of its own; elsewhere affordable and published stand 0.15 aside.",
     alternative="A panel for every problem: samples per pair against loss, a marker for every rule.",
     tables=[
-        Numbers(
+        FigureTable(
             "needed",
             {"problem": "problem", "states": "S", "rule": "rule", "samples": "samples per pair"}
             | {"samples_low": "shown too few", "samples_high": "shown enough", "tried_to": "tried to"}

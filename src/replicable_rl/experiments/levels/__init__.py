@@ -7,7 +7,7 @@ two runs agree with probability 0.8 are read off.
 """
 
 from replicable_rl.experiments.dataset import Dataset
-from replicable_rl.experiments.experiment import SHORT_NAMES, Experiment, Numbers
+from replicable_rl.experiments.experiment import SHORT_NAMES, Experiment, FigureTable
 from replicable_rl.experiments.levels.analysis import analyse, design, verdicts
 from replicable_rl.experiments.levels.figure import draw
 
@@ -40,7 +40,7 @@ EXPERIMENT = Experiment(
     alternative="Agreement of model, value and policy over samples on two grids, and the samples for an agreement of "
     "0.8.",
     tables=[
-        Numbers(
+        FigureTable(
             "needed",
             {"problem": "problem", "algorithm": "algorithm", "level": "level", "samples": "samples"}
             | {"samples_low": "shown too few", "samples_high": "shown enough"},

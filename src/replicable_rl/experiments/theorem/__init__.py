@@ -11,7 +11,7 @@ the store keeps them.
 """
 
 from replicable_rl.experiments.dataset import Dataset
-from replicable_rl.experiments.experiment import Experiment, Numbers
+from replicable_rl.experiments.experiment import Experiment, FigureTable
 from replicable_rl.experiments.theorem.analysis import analyse, design, verdicts
 from replicable_rl.experiments.theorem.figure import draw
 
@@ -46,7 +46,7 @@ EXPERIMENT = Experiment(
     alternative="Four panels side by side with a row for every problem and algorithm: samples, disagreement, error, "
     "time.",
     tables=[
-        Numbers(
+        FigureTable(
             "theorems",
             {"problem": "problem", "algorithm": "algorithm", "form": "form", "epsilon": "ε", "calls": "m asked"}
             | {"samples_a_run": "samples of a run", "differ": "pairs that differ", "pairs": "of"}
