@@ -61,7 +61,7 @@ class NumpyCounts(Generative):
 
 @rr.register
 @dataclass(frozen=True)
-class GoodEnough:
+class GoodEnough(rr.Algorithm):
     """Plan on one estimate of the model, and take the first action that is good enough."""
 
     epsilon: float

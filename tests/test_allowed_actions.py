@@ -610,7 +610,7 @@ def test_losses_are_those_of_allowed_policies() -> None:
 # --- somebody's own ----------------------------------------------------------------------------------------------
 
 
-class Careless:
+class Careless(rr.Algorithm):
     """Takes action 0 everywhere."""
 
     id = "careless-v1"

@@ -428,7 +428,7 @@ def test_bad_objects() -> None:
 
 
 @dataclass(frozen=True)
-class Wrapped:
+class Wrapped(rr.Algorithm):
     """Somebody's own algorithm: not in the registry, and with a parameter."""
 
     calls: int
@@ -453,7 +453,7 @@ def test_own_algorithms_and_own_problems_are_audited() -> None:
 
 
 @dataclass(frozen=True)
-class Odd:
+class Odd(rr.Algorithm):
     """An algorithm that breaks a rule."""
 
     how: str

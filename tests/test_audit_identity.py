@@ -153,7 +153,7 @@ INNER = rr.PhasedVI(0.1, 0.01, calls=7, iterations=5)
 
 
 @dataclass(frozen=True)
-class Nameless:
+class Nameless(rr.Algorithm):
     calls: int = 7
 
     def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
@@ -170,7 +170,7 @@ class Heir(Versioned):
     """Has its version from somebody else, whose code it is not."""
 
 
-class Plain:
+class Plain(rr.Algorithm):
     """No dataclass: its settings are its attributes."""
 
     version = "1"

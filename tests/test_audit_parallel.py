@@ -26,7 +26,7 @@ from replicable_rl.audit import workers
 from replicable_rl.audit.jobs import SolveJob
 from replicable_rl.audit.repeats import Pristine
 from replicable_rl.errors import InvalidFile
-from replicable_rl.solve import Algorithm
+from replicable_rl.runs import Algorithm
 from tests.statistics import SEED
 
 COMMAND = str(Path(sys.executable).parent / "replicable-rl")
@@ -66,7 +66,7 @@ def watched(folder: Path) -> Algorithm:
     """A user's own algorithm, local, so that workers cannot import it; files in ``folder`` make it slow or deadly."""
 
     @dataclass(frozen=True)
-    class Watched:
+    class Watched(rr.Algorithm):
         folder: str
         version: ClassVar[str] = "1"
 
@@ -212,7 +212,7 @@ def test_worker_that_dies_ends_the_audit_with_a_sentence_and_it_resumes(
 
 def test_failing_run_on_workers_is_one_error_and_no_warning(grid: rr.TabularMDP) -> None:
     @dataclass(frozen=True)
-    class Failing:
+    class Failing(rr.Algorithm):
         def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
             time.sleep(0.02)
             if shared.seed == DEADLY:

@@ -30,7 +30,7 @@ MDP = rr.TabularMDP.from_dense(
 
 
 @dataclass(frozen=True)
-class Coin:
+class Coin(rr.Algorithm):
     """Takes action 1 in every state, but action 0 in the second one with probability min(1/2, odd/samples).
 
     Two runs agree with probability 1 - 2d(1 - d), and no policy of it loses anything.
@@ -402,12 +402,12 @@ def test_bad_input_is_refused_in_a_sentence(asked: dict[str, Any], said: str) ->
 
 def test_bad_problems_and_algorithms_are_refused_in_a_sentence() -> None:
     @dataclass(frozen=True)
-    class Sizeless:
+    class Sizeless(rr.Algorithm):
         rho: float = 0.2
 
         def solve(self, source: Any, shared: Any, rng: Any) -> Any: ...
 
-    class Plain:
+    class Plain(rr.Algorithm):
         rho = 0.2
 
         def solve(self, source: Any, shared: Any, rng: Any) -> Any: ...

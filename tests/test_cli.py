@@ -295,7 +295,7 @@ rr.register("needs-luck-v1", lambda: 1 / 0)
 rr.register(rr.Level("weights", implies=("policy",)))
 
 @rr.register
-class Odd:
+class Odd(rr.Algorithm):
     id = "odd-v1"
     version = "1"
 

@@ -49,7 +49,7 @@ pytestmark = pytest.mark.usefixtures("one_worker")
 
 
 @dataclass(frozen=True)
-class Honest:
+class Honest(rr.Algorithm):
     """A few iterations of Phased Q-learning: the algorithm that every broken one below departs from."""
 
     calls: int = 100
@@ -149,7 +149,7 @@ def test_an_algorithm_that_draws_nothing() -> None:
     """It plans on the table itself, which a problem behind a counter does not show."""
 
     @dataclass(frozen=True)
-    class Oracle:
+    class Oracle(rr.Algorithm):
         def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
             if not isinstance(source, Counts):
                 raise TypeError("there is no table to plan on")
@@ -288,7 +288,7 @@ class GrowingList(Honest):
 
 
 @dataclass(frozen=True)
-class SlottedCounter:
+class SlottedCounter(rr.Algorithm):
     __slots__ = ("runs",)
 
     def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:

@@ -142,7 +142,7 @@ NOT_READ = "Nothing was fresh, for train does not read sample_seed: agreement sa
 
 
 @dataclass(frozen=True)
-class Lazy:
+class Lazy(rr.Algorithm):
     """Never asks for a sample, whatever it reports."""
 
     samples: int | None
@@ -348,7 +348,7 @@ def test_an_id_that_no_longer_stands_for_code_of_gymnasium_needs_a_version(
         rr.audit(lake(), EXPLORE, shared_seeds=2, store=tmp_path / "runs.sqlite")
 
 
-class Recalling:
+class Recalling(rr.Algorithm):
     """An algorithm that remembers, where it does not count as a setting."""
 
     version = "1"

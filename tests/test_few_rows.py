@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("one_database")
 DECIDE = rr.PlugInPolicy(0.05, 0.05, 0.2)
 
 
-class Own:
+class Own(rr.Algorithm):
     """Somebody's own algorithm."""
 
     def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> rr.Run:

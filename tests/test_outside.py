@@ -338,7 +338,7 @@ rr.register(rr.Level("weights", implies=("policy",)))
 
 @rr.register
 @dataclasses.dataclass(frozen=True)
-class Weighing:
+class Weighing(rr.Algorithm):
     m: int = 10
     id = "weighing-v1"
     def solve(self, source, shared, rng):
@@ -359,7 +359,7 @@ def test_workers_know_what_the_program_itself_registered(algorithm: str, level: 
 
 
 @dataclasses.dataclass(frozen=True)
-class Lying:
+class Lying(rr.Algorithm):
     """Says that its runs have the same of what implies the policy, and takes a policy from its samples."""
 
     id: ClassVar[str] = "lying-v1"

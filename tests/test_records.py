@@ -827,7 +827,7 @@ rr.register("plugged-problem-v1", lambda n=3: rr.make("chain-v1", n_states=n))
 
 @rr.register
 @dataclasses.dataclass(frozen=True)
-class Plugged:
+class Plugged(rr.Algorithm):
     m: int = 1
     id = "plugged-v1"
     def solve(self, source, shared, rng):

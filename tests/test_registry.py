@@ -296,7 +296,7 @@ def tiny(p: float = 0.5) -> rr.TabularMDP:
 
 
 @dataclass(frozen=True)
-class Mine:
+class Mine(rr.Algorithm):
     m: int = 3
     id: ClassVar[str] = "mine-v1"
 

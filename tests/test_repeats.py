@@ -259,7 +259,7 @@ def test_two_processes_that_remember_are_found(train: Callable[[int, int], list[
         is_said(rr.audit_callable(train, shared_seeds=60, rho=0.2, n_jobs=n_jobs))
 
 
-class Cached:
+class Cached(rr.Algorithm):
     """An algorithm that keeps its first answer."""
 
     version: ClassVar[str] = "1"

@@ -41,7 +41,7 @@ def bad_run(claims: Claims) -> rr.Run:
 
 
 @dataclasses.dataclass(frozen=True)
-class Stranger:
+class Stranger(rr.Algorithm):
     """Claims what a text says, and never looks at its data."""
 
     how: str
@@ -346,7 +346,7 @@ NOTHING = Claims()
 
 
 @dataclasses.dataclass(frozen=True)
-class Fickle:
+class Fickle(rr.Algorithm):
     """Takes the best policy, or the worst in a share of its runs, and claims what it is given."""
 
     bad: float = 0.0
@@ -511,7 +511,7 @@ proved = rr.plan(rr.make("riverswim-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2)
 
 @rr.register
 @dataclasses.dataclass(frozen=True)
-class Mine:
+class Mine(rr.Algorithm):
     epsilon: float = 0.1
     id = "my-rpvi-v1"
 

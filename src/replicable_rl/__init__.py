@@ -69,6 +69,7 @@ from replicable_rl.registry import (
 )
 from replicable_rl.report.drawing import draw
 from replicable_rl.runs import (
+    Algorithm,
     AuditSpec,
     Claim,
     Claims,
@@ -82,7 +83,7 @@ from replicable_rl.runs import (
     Status,
     StatusCode,
 )
-from replicable_rl.solve import Algorithm, plan, publish, solve
+from replicable_rl.solve import plan, publish, solve
 from replicable_rl.store import RunStore
 
 __version__ = "0.1.0"

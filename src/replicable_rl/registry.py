@@ -22,9 +22,8 @@ from replicable_rl.files import Artifact, Name, load_artifact, replacing, write_
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.rules.cuts import Cuts
 from replicable_rl.runs import ALGORITHMS as ALGORITHMS
-from replicable_rl.runs import LEVELS, Level, ObjectSpec, Run, add_level, is_reloaded
+from replicable_rl.runs import LEVELS, Algorithm, Level, ObjectSpec, Run, add_level, is_reloaded
 from replicable_rl.runs import load_plugins as load_plugins
-from replicable_rl.solve import Algorithm
 
 _GYMNASIUM = "gymnasium/"
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*-v[0-9]+")

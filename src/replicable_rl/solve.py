@@ -14,7 +14,7 @@ import numbers
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +41,7 @@ from replicable_rl.runs import (
     OWN,
     SHIPPED,
     UNSAID,
+    Algorithm,
     Claims,
     Drawn,
     ObjectSpec,
@@ -164,24 +165,6 @@ def _is_default(value: object, default: object) -> bool:
     return bool(value == default) if plain or np.ndim(value) == 0 else False  # type: ignore[arg-type]  # arrays have no truth
 
 
-@runtime_checkable
-class Algorithm(Protocol):
-    """Anything that solves a problem from shared randomness and fresh samples."""
-
-    def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> Run:
-        """Return the run; every use of ``shared`` is addressed, every sample comes from ``source`` and ``rng``."""
-        ...
-
-
-@runtime_checkable
-class PlanningAlgorithm(Protocol):
-    """An algorithm that can say beforehand what a run will do."""
-
-    def plan(self, problem: Any) -> Plan[Any]:
-        """Return the parameters of a run and what it may claim."""
-        ...
-
-
 @bar_where_it_is_seen()
 def solve(
     problem: Any,
@@ -211,14 +194,19 @@ def solve(
     >>> run.policy.tolist(), str(run.status)
     ([0, 0, 0, 0, 0], 'completed: ran all 240 iterations')
     """
-    if not callable(getattr(algorithm, "solve", None)) or isinstance(algorithm, type):
-        raise InvalidInput(
-            "solve: algorithm must be an object with solve(source, shared, rng), such as "
-            f"ReplicablePhasedVI(epsilon=0.1, delta=0.001, rho=0.2); got {shown(algorithm)}."
-        )
+    refuse_other("solve", algorithm)
     shared_seed = check_integer("solve", "shared_seed", shared_seed, low=0, high=MAX_SEED)
     source, sample = source_of(problem, algorithm), _sample(problem, sample_seed)
     return _made(problem, source, algorithm, RunSpec(problem.spec, algorithm_spec(algorithm), shared_seed, sample))
+
+
+def refuse_other(owner: str, algorithm: object) -> None:
+    """Refuse what is no algorithm."""
+    if not isinstance(algorithm, Algorithm):
+        raise InvalidInput(
+            f"{owner}: algorithm must be an object with solve(source, shared, rng), on rr.Algorithm, such as "
+            f"ReplicablePhasedVI(epsilon=0.1, delta=0.001, rho=0.2); got {shown(algorithm)}."
+        )
 
 
 def solve_as(spec: RunSpec, problem: Any, algorithm: Algorithm) -> Run:
@@ -261,7 +249,7 @@ def stated_unless_ours(claims: Claims, algorithm: object, spec: RunSpec) -> Clai
     return Claims.stated_by(claims, own if own not in SHIPPED else f"{own}, changed by {provider(algorithm)}")
 
 
-def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan[Any]:
+def plan(problem: Any, algorithm: Algorithm) -> Plan[Any]:
     """Return what a run would do and may claim, without drawing a sample.
 
     Parameters
@@ -283,18 +271,25 @@ def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan[Any]:
     >>> planned.numbers.iterations, planned.numbers.calls, planned.samples
     (32, 96152887296, 50789574574080)
     """
-    if not isinstance(algorithm, PlanningAlgorithm) or isinstance(algorithm, type):
-        raise InvalidInput(f"plan: algorithm must be an object with plan(problem), got {shown(algorithm)}.")
+    refuse_other("plan", algorithm)
+    made = planned(problem, algorithm)
+    if made is None:
+        raise InvalidInput(f"plan: {algorithm_spec(algorithm).id} has no plan. Run it with solve or audit instead.")
+    return made
+
+
+def planned(problem: Any, algorithm: Algorithm) -> Plan[Any] | None:
+    """Return the plan of a run; None where nobody can say."""
     _source_of(problem, algorithm)  # is it one?
-    planned = algorithm.plan(problem)
-    if not isinstance(planned, Plan):
-        return planned
-    loses = isinstance(problem, TabularMDP) and getattr(algorithm, "loss_over", None) is not None
+    made = algorithm.plan(problem)
+    if not isinstance(made, Plan):
+        return made  # type: ignore[no-any-return]  # somebody's own
+    loses = isinstance(problem, TabularMDP) and algorithm.loss_over is not None
     by = None if provider(algorithm) == OURS else algorithm_spec(algorithm).id
-    return dataclasses.replace(planned, gain=gain(problem) if loses else None, by=by)
+    return dataclasses.replace(made, gain=gain(problem) if loses else None, by=by)
 
 
-def _source_of(problem: object, algorithm: object) -> Source:
+def _source_of(problem: object, algorithm: Algorithm) -> Source:
     """Return what is sampled; a log is refused to algorithms that draw or play."""
     source = as_source(problem)
     if isinstance(source, Recorded) and not (isinstance(algorithm, PlugInPolicy) and algorithm.horizon is None):
@@ -305,9 +300,9 @@ def _source_of(problem: object, algorithm: object) -> Source:
     return source
 
 
-def source_of(problem: object, algorithm: object) -> Source:
+def source_of(problem: object, algorithm: Algorithm) -> Source:
     """Return what an algorithm samples from; refuse a source of another type than it needs."""
-    source, needs = _source_of(problem, algorithm), getattr(algorithm, "needs", Source)
+    source, needs = _source_of(problem, algorithm), algorithm.needs
     if not isinstance(source, needs):
         raise InvalidInput(
             f"{type(algorithm).__name__}: needs a source that is {needs.__name__}, which {type(problem).__name__} is "
@@ -316,7 +311,7 @@ def source_of(problem: object, algorithm: object) -> Source:
     return source
 
 
-_REMEDIES = {
+_REMEDIES: dict[type, str] = {
     Generative: "Give it a table or a Simulator, or use an algorithm that plays episodes, such as R-max.",
     Episodic: "Give it a table or an EpisodicEnv, or use an algorithm that draws successors, such as rPVI.",
 }
@@ -340,30 +335,28 @@ def sampler_of(problem: Any) -> str:
 def refuse_unsampled(problem: Any, algorithm: Algorithm) -> None:
     """Refuse what every run would refuse before its first sample: what cannot be planned, and what cannot end."""
     source = source_of(problem, algorithm)
-    if not isinstance(algorithm, PlanningAlgorithm):
-        return
     try:
-        planned = algorithm.plan(problem)
+        made = algorithm.plan(problem)
     except InvalidInput:
         raise
     except Exception:  # in somebody's own code: the run says where, or never asks for a plan
         return
-    _refuse_beyond_budget(source, algorithm, planned)
+    _refuse_beyond_budget(source, algorithm, made)
 
 
 def refuse_endless(source: Source, algorithm: Algorithm) -> None:
     """Refuse, before it starts, a run that steps more often than the problem can be stepped."""
-    if source.budget is not None and isinstance(algorithm, PlanningAlgorithm):
+    if source.budget is not None:
         _refuse_beyond_budget(source, algorithm, algorithm.plan(source))
 
 
-def _refuse_beyond_budget(source: Source, algorithm: Algorithm, planned: Any) -> None:
-    most, samples = source.budget, getattr(planned, "samples", None)
-    if most is None or samples is None or samples <= most:
+def _refuse_beyond_budget(source: Source, algorithm: Algorithm, made: Plan[Any] | None) -> None:
+    most = source.budget
+    if most is None or made is None or made.samples <= most:
         return
-    name = next((one for one in ("calls", "samples", "episodes") if hasattr(algorithm, one)), "episodes")
-    if getattr(algorithm, "budget", None) is not None:
-        name = "budget"
+    samples, settings = made.samples, settings_of(algorithm)
+    size = next((one for one in ("calls", "samples", "episodes") if one in settings), "episodes")
+    name = size if settings.get("budget") is None else "budget"
     affordable = _affordable(source, algorithm, name, most)
     remedy = f"With {name}={affordable} it would fit, and less would be claimed" if affordable else "It cannot fit"
     takes = f"{type(algorithm).__name__}: a run would take {number(samples, 3)}"

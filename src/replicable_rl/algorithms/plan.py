@@ -5,7 +5,7 @@ The numbers of a plan are those of :mod:`replicable_rl.theory`. What they prove 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property, lru_cache
@@ -19,7 +19,7 @@ from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, speaking_as
 from replicable_rl.paper import cited
 from replicable_rl.problem.sampler import as_source
 from replicable_rl.problem.source import Source
-from replicable_rl.runs import EMPTY, FIXED_SEED, THIS_SEED, Claim, Claims, LibraryClaim
+from replicable_rl.runs import EMPTY, FIXED_SEED, THIS_SEED, Algorithm, Claim, Claims, LibraryClaim
 from replicable_rl.theory import MAX_CALLS, Numbers, Units
 from replicable_rl.theory.numbers import ACCURACY, REPLICABILITY
 from replicable_rl.theory.rstat import QueryNumbers
@@ -258,17 +258,11 @@ def _said(claims: Claims, rho_proved: float | None) -> Iterator[str]:
             yield f"two runs differ with probability at most {promised} ({ground}){claim.proviso}"
 
 
-class Promise(ABC, Generic[N]):
+class Promise(Algorithm, Generic[N]):
     """Base of the algorithms, which are dataclasses: first the promise, then overrides that default to None."""
 
     id: ClassVar[str]
-    needs: ClassVar[type]  # what a problem must be able to do
     _check: ClassVar[Callable[..., dict[str, Any]]]  # returns parameters as they count, or refuses them
-
-    @property
-    def loss_over(self) -> str | None:
-        """What epsilon bounds: the loss of the policy from the "initial" distribution or the "worst" state, or none."""
-        return None
 
     def __post_init__(self) -> None:
         given = {field.name: field for field in fields(self)}  # type: ignore[arg-type]  # subclasses are dataclasses

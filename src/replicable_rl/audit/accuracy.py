@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,8 +18,8 @@ from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning.exact import gain
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.registry import ALGORITHMS, build
-from replicable_rl.runs import EMPTY, AuditSpec, Run
+from replicable_rl.registry import ALGORITHMS, make_algorithm
+from replicable_rl.runs import EMPTY, Algorithm, AuditSpec, Run
 from replicable_rl.wording import number
 
 if TYPE_CHECKING:
@@ -93,17 +93,17 @@ def asks_for_nothing(spec: AuditSpec, mdp: TabularMDP | None, runs: Iterable[Run
 
 def loss_over(spec: AuditSpec) -> str | None:
     """Return which losses the algorithm of an audit bounds: the "initial" ones or the "worst"; None: neither."""
-    over = getattr(_algorithm(spec), "loss_over", None)
-    return over if over in ("initial", "worst") else None
+    algorithm = _algorithm(spec)
+    return None if algorithm is None else algorithm.loss_over
 
 
-def _algorithm(spec: AuditSpec) -> Any:
+def _algorithm(spec: AuditSpec) -> Algorithm | None:
     """Return the algorithm of an audit where it is at hand, or can be built; None otherwise."""
     here = getattr(spec.job, "algorithm", None)
-    if hasattr(here, "solve"):
+    if isinstance(here, Algorithm):
         return here
     try:
-        return build(spec.algorithm) if spec.algorithm.id in ALGORITHMS else None
+        return make_algorithm(spec.algorithm.id, **spec.algorithm.params) if spec.algorithm.id in ALGORITHMS else None
     except InvalidInput:  # settings that it no longer takes
         return None
 

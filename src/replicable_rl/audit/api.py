@@ -16,8 +16,8 @@ from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.registry import ALGORITHMS
-from replicable_rl.runs import OWN, AuditSpec, check_level
-from replicable_rl.solve import Algorithm, algorithm_spec, refuse_unsampled, sampler_of, unsaid
+from replicable_rl.runs import OWN, Algorithm, AuditSpec, check_level
+from replicable_rl.solve import algorithm_spec, refuse_unsampled, sampler_of, unsaid
 from replicable_rl.store import RunStore
 
 StoreLike = str | os.PathLike[str] | RunStore | None
@@ -98,7 +98,7 @@ def audit_spec(problem: Any, algorithm: Algorithm, *, in_store: bool = False, **
     >>> audit_spec(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seeds=3).size
     6
     """
-    if not isinstance(algorithm, Algorithm) or isinstance(algorithm, type):
+    if not isinstance(algorithm, Algorithm):
         raise InvalidInput(
             f"audit: algorithm must be an object with solve(source, shared, rng), got {shown(algorithm)}. "
             "Training code of another kind goes through audit_callable."

@@ -199,8 +199,6 @@ def plan_command(
 
     found = find_problem("plan", problem, columns, {})
     chosen = alternatives(algorithm, given)
-    if not hasattr(chosen[0], "plan"):
-        raise InvalidInput(f"plan: {algorithm} has no plan. Run it with solve or audit instead.")
     with progress_bar(), naming_options():
         planned = found()
         plans = [plan(planned, one) for one in chosen]

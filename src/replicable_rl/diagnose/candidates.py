@@ -9,7 +9,7 @@ from replicable_rl.algorithms import PlugInPolicy, ReplicableApproximateMDP, Rep
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.problem.sampler import as_source
 from replicable_rl.problem.source import Generative
-from replicable_rl.solve import Algorithm
+from replicable_rl.runs import Algorithm
 
 PLAIN, PUBLISHED, DEFAULT = "greedy", "published", "affordable"
 _RULES = (PLAIN, DEFAULT, "tolerance", "rounded", "gumbel", PUBLISHED)
@@ -51,7 +51,7 @@ def candidates(
                     f"compare: nothing is called {shown(one)}.{did_you_mean(one, _NAMES)} Known: {', '.join(_NAMES)}."
                 )
             name, algorithm = one, makers[one]()
-        elif isinstance(one, Algorithm) and not isinstance(one, type):
+        elif isinstance(one, Algorithm):
             name, algorithm = str(getattr(one, "id", type(one).__name__)), one
         else:
             raise InvalidInput(f"compare: algorithms must be names or algorithms, got {shown(one)}.")

@@ -10,7 +10,7 @@ from replicable_rl.diagnose.search import grid
 from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.runs import OURS, provider
-from replicable_rl.solve import PlanningAlgorithm, plan
+from replicable_rl.solve import plan, planned
 from replicable_rl.theory import MAX_CALLS
 
 KNOWN = ("samples", "calls", "episodes", "budget")  # what such a parameter is called here
@@ -100,7 +100,7 @@ class Sized:
 
     @staticmethod
     def _planned(problem: Any, algorithm: Any) -> Any:
-        return plan(problem, algorithm) if isinstance(algorithm, PlanningAlgorithm) else None
+        return planned(problem, algorithm)
 
 
 def proved_samples(problem: Any, algorithm: Any, rho: float, epsilon: float | None) -> int | None:

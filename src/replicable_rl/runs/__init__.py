@@ -1,6 +1,6 @@
 """The nouns: what is run (:class:`RunSpec`, :class:`AuditSpec`), what it yields (:class:`Run`), and what is claimed."""
 
-from replicable_rl.runs.algorithm import ALGORITHMS, SHIPPED, speaker
+from replicable_rl.runs.algorithm import ALGORITHMS, SHIPPED, Algorithm, speaker
 from replicable_rl.runs.audits import AuditSpec, LogPair, Logs, Repeat, Training, derived_seed
 from replicable_rl.runs.claims import (
     CERTIFICATE,
@@ -49,6 +49,7 @@ __all__ = [
     "SHIPPED",
     "THIS_SEED",
     "UNSAID",
+    "Algorithm",
     "AuditSpec",
     "Claim",
     "Claims",

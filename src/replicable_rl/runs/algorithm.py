@@ -1,12 +1,53 @@
-"""Algorithms by their ids, and who is believed to have made a claim."""
+"""What an algorithm is, the algorithms by their ids, and who is believed to have made a claim."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from replicable_rl.runs.provenance import OURS
 from replicable_rl.runs.specs import ObjectSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from replicable_rl.randomness import SharedRandomness
+    from replicable_rl.runs.run import Run
+
+
+class Algorithm(ABC):
+    """Anything that solves a problem from shared randomness and fresh samples; best a frozen dataclass.
+
+    Its fields are part of the identity of a run. ``needs`` is the type of source that it takes.
+
+    Examples
+    --------
+    >>> import dataclasses, replicable_rl as rr
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Always(rr.Algorithm):
+    ...     action: int
+    ...     def solve(self, source, shared, rng):
+    ...         return rr.Run.of({"policy": [self.action] * source.n_states})
+    >>> rr.solve(rr.make("chain-v1"), Always(1), shared_seed=1).policy.tolist()
+    [1, 1, 1, 1, 1]
+    """
+
+    needs: ClassVar[type] = object
+
+    @abstractmethod
+    def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> Run:
+        """Return the run; every use of ``shared`` is addressed, every sample comes from ``source`` and ``rng``."""
+
+    def plan(self, problem: Any) -> Any:
+        """Return what a run on a problem will do, and what may be claimed of it; None where nobody can say."""
+        return None
+
+    @property
+    def loss_over(self) -> str | None:
+        """What epsilon bounds: the loss of the policy from the "initial" distribution or the "worst" state, or none."""
+        return None
+
 
 SHIPPED: dict[str, Any] = {}  # the algorithms of this library, by id
 ALGORITHMS: dict[str, Callable[..., Any]] = {}  # these, and those that were registered

@@ -15,8 +15,8 @@ from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.randomness import sample_stream
 from replicable_rl.registry import ALGORITHMS, unshipped_levels
-from replicable_rl.runs import LEVELS, Level, Run, implied, in_order
-from replicable_rl.solve import Algorithm, algorithm_spec, unsaid
+from replicable_rl.runs import LEVELS, Algorithm, Level, Run, implied, in_order
+from replicable_rl.solve import algorithm_spec, unsaid
 from replicable_rl.testing.cases import (
     OTHER_SEEDS,
     SAMPLE_SEEDS,

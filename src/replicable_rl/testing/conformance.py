@@ -9,8 +9,8 @@ from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import make
-from replicable_rl.runs import check_level
-from replicable_rl.solve import Algorithm, algorithm_spec
+from replicable_rl.runs import Algorithm, check_level
+from replicable_rl.solve import algorithm_spec, refuse_other
 from replicable_rl.testing.cases import Case, DoesNotApply, Failed, Refused, short
 from replicable_rl.testing.checks import CHECKS, Check
 from replicable_rl.testing.processes import Worker
@@ -216,11 +216,7 @@ def examine(case: Case, checks: Iterable[Check], *, may_refuse: bool = False) ->
 
 
 def _check_arguments(algorithm: object, level: str | None) -> None:
-    if not isinstance(algorithm, Algorithm) or isinstance(algorithm, type):
-        raise InvalidInput(
-            "check_algorithm: algorithm must be an object with solve(source, shared, rng), such as "
-            f"PhasedVI(epsilon=0.1, delta=0.01); got {algorithm!r}."
-        )
+    refuse_other("check_algorithm", algorithm)
     if level is not None:
         check_level("check_algorithm", level)
 

@@ -15,14 +15,14 @@ from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.rules.choosing import choose_cuts
 from replicable_rl.rules.cuts import Cuts
 from replicable_rl.rules.published import PublishedCuts
-from replicable_rl.runs import Run, derived_seed
+from replicable_rl.runs import Algorithm, Run, derived_seed
 
 FOLLOWED = "as_published"  # of a run's history: 1 where its policy is the publisher's own
 _LAST: dict[str, tuple[Any, Cuts]] = {}  # one publication, which saves a pair half of its time
 
 
 @dataclass(frozen=True)
-class SecondLab:
+class SecondLab(Algorithm):
     """Publish on the sample that the shared seed stands for, then decide by these cuts on fresh samples.
 
     Parameters
