@@ -286,7 +286,7 @@ def test_a_resume_under_another_version_says_so(
     assert "were made with" not in capsys.readouterr().out
     old = f"replicable-rl {here['replicable-rl']} (here 99.0), numpy {here['numpy']} (here 98.0)"
     other = here | {"replicable-rl": "99.0", "numpy": "98.0"}
-    for module in ("records.run", "audit.jobs", "audit.sampled"):
+    for module in ("runs.run", "audit.jobs", "audit.sampled"):
         monkeypatch.setattr(sys.modules[f"replicable_rl.{module}"], "made_with", lambda: other)
     why = "Two runs may differ because of that, and not because of their samples."
     assert main([*command, "--shared-seeds", "3"]) == 0  # nothing to make

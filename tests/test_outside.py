@@ -273,7 +273,7 @@ rr.register(rr.Level("first-reward"))
 
 @rr.register
 @dataclass(frozen=True)
-class FirstReward:
+class FirstReward(rr.Algorithm):
     calls: int = 3
     id: ClassVar[str] = "first-reward-v1"
 

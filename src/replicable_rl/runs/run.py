@@ -50,7 +50,8 @@ class Status(Displayed):
     sentence: str
 
     def __repr__(self) -> str:
-        return described(self, str(self))
+        code = self.code.value if isinstance(self.code, StatusCode) else self.code  # a test may spoil it
+        return described(self, f"{code}: {self.sentence}")
 
     def __str__(self) -> str:
         return f"{self.code.value}: {self.sentence}"
