@@ -59,7 +59,7 @@ def _sizes(constructor: Callable[..., TabularMDP]) -> dict[str, Json]:
 
 
 def _summary(kind: Any) -> str:
-    return (inspect.getdoc(kind) or _NONE).splitlines()[0]
+    return inspect.cleandoc(kind.__doc__ or _NONE).splitlines()[0]  # not that of its base
 
 
 def _parameters(constructor: Any) -> dict[str, Json]:
@@ -82,7 +82,7 @@ def _show(lists: dict[str, Any]) -> None:
     ]
     out.print(_listing(("problem", *_NUMBERS, "parameters"), problems))
     known = "Also a Gymnasium id with a known transition table, as FrozenLake-v1:gamma=0.95, and any file that "
-    out.print(f"{known}TabularMDP.save wrote.\n")
+    out.print(f"{known}rr.save wrote.\n")
     described = (("algorithm", "what it is", "parameters"), ("rule", "how a plug-in policy decides", "settings"))
     for headings, kind in zip(described, ("algorithms", "rules"), strict=True):
         rows = [headings, *((one["id"], one["summary"], _written(one["parameters"]) or _NONE) for one in lists[kind])]
