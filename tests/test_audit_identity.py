@@ -288,7 +288,7 @@ def test_an_empty_version_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @dataclass(frozen=True)
-class Share:
+class Share(rr.queries.Threshold):
     """A threshold of one's own, with a setting."""
 
     x: Any
@@ -298,7 +298,7 @@ class Share:
         return float(self.x)
 
 
-class ByHand:
+class ByHand(rr.queries.Threshold):
     id = "mine"
 
     def __init__(self, x: float) -> None:

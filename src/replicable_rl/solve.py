@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from replicable_rl.algorithms import PlugInPolicy
-from replicable_rl.algorithms.ignoring import hardly_reached
+from replicable_rl.algorithms.exploring import hardly_reached
 from replicable_rl.algorithms.plan import Plan
 from replicable_rl.algorithms.plug_in_policy import fewest_samples
 from replicable_rl.canonical import Json, array_digest

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
-from replicable_rl.algorithms.exploring import collect
-from replicable_rl.algorithms.ignoring import Ignored, hardly_reached, left_at_default
+from replicable_rl.algorithms.exploring import Ignored, collect, hardly_reached, left_at_default
 from replicable_rl.algorithms.plan import Columns, Plan, Promise, Shape, Statement, Statements
 from replicable_rl.data.few import taken_all_the_same, taken_for_the_worst, threshold
 from replicable_rl.errors import InvalidInput, speaking_as

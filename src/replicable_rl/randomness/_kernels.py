@@ -6,14 +6,10 @@ Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3* (20
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.compiled import compiled
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _M0, _M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
 _W0, _W1 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)

@@ -55,7 +55,13 @@ def _root(thing: Any) -> str:
 
 def _acts(value: Any) -> bool:
     """Whether a value has somebody's methods; numbers, texts, arrays and the like have none."""
-    return _root(type(value)) not in _NOBODYS
+    kind: Any = type(value)
+    return _has_methods(kind)
+
+
+@functools.lru_cache(maxsize=512)  # every run asks, of hundreds of values
+def _has_methods(kind: Any) -> bool:
+    return _root(kind) not in _NOBODYS
 
 
 def _replaces(defined: Any, settings: list[str]) -> bool:
@@ -80,6 +86,8 @@ def _ships(defined: Any) -> bool:
 
 def _is_written_here(member: Any) -> bool:
     """Whether a function is in a file of this package, as a member of a class may hold one; objects by their class."""
+    if isinstance(member, types.FunctionType) and not vars(member):  # nearly all are
+        return is_our_file(member.__code__.co_filename)
     for holder in ("fget", "func", "__func__", "__wrapped__"):
         member = getattr(member, holder, None) or member
     if not isinstance(member, types.FunctionType):

@@ -27,19 +27,17 @@ falls with |d|, so an offset beyond the polynomial's reach is rejected if one wi
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.compiled import compiled, inlined
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Index = int | np.int64
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
-    Stream = tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]
+Index = int | np.int64  # a plain 0 would be a type of its own to the compiler, and everything compiled twice
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
+Stream = tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]
 
 AT_ONCE = 512  # draws for which `workspace` has room
 _LANES = 8  # numbers in the longest vectors of today's processors
@@ -64,7 +62,7 @@ _LOG_2PI = math.log(2.0 * math.pi)
 
 
 @compiled
-def stream_of(words: NDArray[np.uint64], block: int) -> Stream:
+def stream_of(words: Words, block: int) -> Stream:
     """Return the stream of a block under two words of fresh randomness: 64 bits of key, 64 of counter."""
     return words[0] & _LOW, words[0] >> _32, np.uint64(block), words[1] & _LOW, words[1] >> _32
 

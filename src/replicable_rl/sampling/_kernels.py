@@ -6,22 +6,26 @@ draws it, and when, changes nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.compiled import compiled, compiled_loop, inlined
-from replicable_rl.sampling._binomial import AT, AT_ONCE, DRAWN, END, N, P, binomials, stream_of, workspace
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from replicable_rl.sampling._binomial import Stream
-
-    Index = int | np.int64  # a plain 0 would be a type of its own to the compiler, and everything compiled twice
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
-    Words = NDArray[np.uint64]
+from replicable_rl.sampling._binomial import (
+    AT,
+    AT_ONCE,
+    DRAWN,
+    END,
+    Floats,
+    Index,
+    Integers,
+    N,
+    P,
+    Stream,
+    Words,
+    binomials,
+    stream_of,
+    workspace,
+)
 
 ROWS_PER_BLOCK = AT_ONCE  # another number would draw other counts from the same seed
 

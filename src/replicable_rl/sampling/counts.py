@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.errors import (
-    InvalidInput,
-    SampleSizeTooLarge,
-    check_integer,
-    check_numbers,
-    shown,
-    whole_number,
-)
+from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, check_numbers, shown, whole_number
 from replicable_rl.theory import MAX_CALLS
 
 if TYPE_CHECKING:
@@ -204,18 +197,14 @@ class EpisodeCounts(TransitionCounts):
         if self.squares is not None and other.squares is not None and self.width == other.width:
             squares = np.concatenate([self.squares, other.squares])
         total, summed, apart = pooled(place, count, excess, squares, self.width, key.size)
-        return EpisodeCounts(
-            self.n_states,
-            self.n_actions,
-            key,
-            total,
-            summed,
-            self.episodes + other.episodes,
-            self.steps + other.steps,
-            low=self.low,
-            width=self.width,
+        return replace(
+            self,
+            key=key,
+            count=total,
+            excess=summed,
+            episodes=self.episodes + other.episodes,
+            steps=self.steps + other.steps,
             squares=apart,
-            trust=self.trust,
             starts=None if self.starts is None or other.starts is None else self.starts + other.starts,
         )
 

@@ -9,13 +9,8 @@ from numpy.typing import NDArray
 
 from replicable_rl.compiled import compiled, compiled_loop, inlined
 from replicable_rl.randomness._kernels import fill_uniform
-from replicable_rl.sampling._binomial import workspace
+from replicable_rl.sampling._binomial import Floats, Index, Integers, Words, workspace
 from replicable_rl.sampling._kernels import ROWS_PER_BLOCK, draw_block
-
-Index = int | np.int64
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Words = NDArray[np.uint64]
 
 WIDTH, LOWERED, REACH, RISING, LOG_TERM, ARITHMETIC, SPREAD = range(7)  # the columns of ``steps``
 
