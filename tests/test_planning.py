@@ -376,7 +376,7 @@ def test_greedy_takes_the_lowest_index_of_the_maxima(q: list[list[int]]) -> None
 @settings(deadline=None)
 def test_the_compiled_maximum_breaks_ties_alike(q: list[list[int]]) -> None:
     n, A = len(q), len(q[0])
-    table = _kernels.Process(
+    table = _kernels.PlanningTable(
         np.zeros(n * A + 1, dtype=np.int64),
         np.empty(0, dtype=np.int32),
         np.empty(0),
@@ -610,7 +610,7 @@ def test_a_goal_has_its_value_after_one_sweep_in_blocks() -> None:
     indptr, one = np.array([0, 1]), np.array([1.0])
     out, row_of = np.empty(1), np.empty(1, dtype=np.int32)
     for gamma, stay in ((0.5, 1.0), (1.0 - 2.0**-53, 1.0 + 2.0**-52)):
-        table = _kernels.Process(indptr, np.zeros(1, dtype=np.int32), np.array([stay]), one, gamma, 1)
+        table = _kernels.PlanningTable(indptr, np.zeros(1, dtype=np.int32), np.array([stay]), one, gamma, 1)
         _kernels.relax(table, np.zeros(1), out, row_of, 1, False, 0, 1)
         assert out[0] == 1.0 / (1.0 - gamma)
         chain = _kernels.Chain(indptr, np.empty(1, dtype=np.int32), np.empty(1), np.empty(1), np.empty(1))
@@ -785,6 +785,6 @@ def test_following_a_policy_comes_closer_to_its_value(kind: type[_sweeps.Sweeps]
         assert 0.0 < share < 0.5
 
 
-def rows_of(mdp: TabularMDP) -> _kernels.Process:
+def rows_of(mdp: TabularMDP) -> _kernels.PlanningTable:
     rows = mdp.rows
-    return _kernels.Process(*rows[:3], planning._expected_rewards(mdp), mdp.gamma, mdp.n_actions)
+    return _kernels.PlanningTable(*rows[:3], planning._expected_rewards(mdp), mdp.gamma, mdp.n_actions)

@@ -85,25 +85,26 @@ class Round(NamedTuple):
 
 def explore(
     source: Episodic,
-    plan: RMaxNumbers,
+    numbers: RMaxNumbers,
     model: LearnedModel,
     threshold: Threshold,
     queries: RowQueries,
     shared: SharedRandomness,
     rng: np.random.Generator,
 ) -> Iterator[Round]:
-    """Algorithm 2, and 3 within it, with any threshold and any queries, one round at a time."""
+    """Algorithms 2 and 3 with any threshold and any queries, one round at a time."""
     policy = source.support.random(shared.uniform("rmax/first-policy", shape=source.n_states))
-    theta = plan.epsilon / 4.0 * (1.0 + threshold.share(shared, "rmax/stop", fixed=0.5))
+    theta = numbers.epsilon / 4.0 * (1.0 + threshold.share(shared, "rmax/stop", fixed=0.5))
     n, seen = np.zeros(model.known.size), None
-    for i in range(plan.rounds):
-        played = source.play(policy, plan.episodes, plan.horizon, rng)
+    for i in range(numbers.rounds):
+        played = source.play(policy, numbers.episodes, numbers.horizon, rng)
         seen = played if seen is None else seen + played
-        visits, unknown = played.visits / plan.episodes, model.unknown
-        k = plan.known + plan.window * threshold.share(shared, "rmax/threshold", i, fixed=0.0)
+        visits, unknown = played.visits / numbers.episodes, model.unknown
+        stop = visits[unknown].sum() < theta
+        # Algorithm 3, RepUpdateK: a pair is known from k' visits on, and k' is shared and random in [k, k + w].
+        k = numbers.known + numbers.window * threshold.share(shared, "rmax/threshold", i, fixed=0.0)
         n[unknown] += visits[unknown]
         new = np.flatnonzero(unknown & (n >= k))
-        stop = visits[unknown].sum() < theta
         if new.size and not stop:
             model = model.learned(new, seen, queries)
             policy = model.planned.policy

@@ -18,7 +18,7 @@ Indices = NDArray[np.int32]  # of states; of rows, 64 bits where there are more 
 NEARLY = 0.93  # of the way to where news neither grow nor fade
 
 
-class Process(NamedTuple):
+class PlanningTable(NamedTuple):
     """The rows of a process, with the expected reward of each."""
 
     indptr: Integers
@@ -60,7 +60,7 @@ def _expected(next_state: Indices, probability: Reals, value: Floats, begin: np.
 
 @compiled
 def backup(
-    table: Process, value: Floats, out: Floats, row_of: Indices, first: int, last: int
+    table: PlanningTable, value: Floats, out: Floats, row_of: Indices, first: int, last: int
 ) -> tuple[float, float, float]:
     """out(s) = max over a of reward(s, a) + gamma * E V(s'), for the states from ``first`` up to ``last``.
 
@@ -91,7 +91,7 @@ def backup(
 
 @compiled
 def action_values(
-    table: Process, value: Floats, shift: float, q: Floats, policy: Integers, first: int, last: int
+    table: PlanningTable, value: Floats, shift: float, q: Floats, policy: Integers, first: int, last: int
 ) -> None:
     """q(s, a) = what `backup` maximises, plus ``shift``; and the first action where it is largest."""
     indptr, next_state, probability, reward, gamma, n_actions = table
@@ -110,7 +110,7 @@ def action_values(
 
 @compiled
 def policy_rows(
-    table: Process, row_of: Indices, solve: bool, copied: Indices, chain: Chain, first: int, last: int
+    table: PlanningTable, row_of: Indices, solve: bool, copied: Indices, chain: Chain, first: int, last: int
 ) -> int:
     """Copy the rows of a policy, weight = gamma * probability, to where a sweep reads them in one go.
 
@@ -191,7 +191,7 @@ def follow(
 
 @compiled
 def relax(
-    table: Process, value: Floats, out: Floats, row_of: Indices, width: int, backward: bool, first: int, last: int
+    table: PlanningTable, value: Floats, out: Floats, row_of: Indices, width: int, backward: bool, first: int, last: int
 ) -> tuple[float, float]:
     """`backup`, but inside blocks of ``width`` states with the new values of the states before (Gauss and Seidel).
 
@@ -320,7 +320,7 @@ def residuals(chain: Chain, value: Floats, out: Floats, first: int, last: int) -
 
 
 @compiled_loop("value")
-def policy_value(table: Process, row_of: NDArray[Any], value: Floats) -> None:
+def policy_value(table: PlanningTable, row_of: NDArray[Any], value: Floats) -> None:
     """Solve value = reward + gamma * E value along a policy, by Gauss's elimination.
 
     No rows change places: in every row the diagonal outweighs the rest, and elimination keeps it so.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from replicable_rl.compiled import Team
 from replicable_rl.planning import _kernels
-from replicable_rl.planning._kernels import Chain, Floats, Integers, Process
+from replicable_rl.planning._kernels import Chain, Floats, Integers, PlanningTable
 
 _SWEEPS = 25  # sweeps along the greedy policy between two full backups, at most
 _BLOCK_SWEEPS = 16  # the same for sweeps in blocks, which do more
@@ -36,12 +36,12 @@ _WORK = 5 * 10**10  # outcomes that the sweeps along policies read, at most: som
 _LITTLE_WORK = 5 * 10**8  # the same where the equations can be solved: a second
 
 
-def sweeps_over(table: Process, reward_range: tuple[float, float]) -> Sweeps:
+def sweeps_over(table: PlanningTable, reward_range: tuple[float, float]) -> Sweeps:
     """Return the kind of sweeps that suits a process."""
     return (BlockSweeps if have_near_successors(table) else Sweeps)(table, reward_range)
 
 
-def have_near_successors(table: Process) -> bool:
+def have_near_successors(table: PlanningTable) -> bool:
     """Whether sweeps in blocks pay: there are many states, and most successors are near."""
     if table.n_states < _BLOCKS_FROM:
         return False
@@ -66,7 +66,7 @@ class Sweeps:
 
     in_blocks = False  # nor are rows solved for their own state: a constant difference would not stay one
 
-    def __init__(self, table: Process, reward_range: tuple[float, float], step: int = 1) -> None:
+    def __init__(self, table: PlanningTable, reward_range: tuple[float, float], step: int = 1) -> None:
         n_states = table.n_states
         self.table, self.count = table, 0
         self._lowest, self._highest = (reward / (1.0 - table.gamma) for reward in reward_range)
@@ -161,7 +161,7 @@ class BlockSweeps(Sweeps):
 
     in_blocks = True
 
-    def __init__(self, table: Process, reward_range: tuple[float, float]) -> None:
+    def __init__(self, table: PlanningTable, reward_range: tuple[float, float]) -> None:
         blocks = _BLOCKS if table.n_states >= _SHARED_FROM else 1
         self._width = -(-table.n_states // blocks)
         super().__init__(table, reward_range, step=self._width)
@@ -220,7 +220,7 @@ class BlockSweeps(Sweeps):
         self._each(_kernels.upstream, self._chain, self._width, self._most, self._is_upstream, self._over)
 
 
-def room_for_policies(table: Process, solve: bool) -> Chain:
+def room_for_policies(table: PlanningTable, solve: bool) -> Chain:
     """Return a chain that holds the rows of any policy: in every state there is room for its longest row."""
     n_states = table.n_states
     length = (table.indptr[1:] - table.indptr[:-1]).reshape(-1, table.n_actions)

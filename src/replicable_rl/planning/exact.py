@@ -20,9 +20,10 @@ will not last is not worth the work. A constant in d needs no sweeps, for T(v + 
 what comes of it, so well mixing processes need few sweeps whatever gamma is.
 
 Large processes whose successors are mostly near in number (grids, queues, chains) are swept in
-the way of Gauss and Seidel inside a fixed number of blocks: news travel through a block in one
-sweep and not by one state. Sweeps along a policy go against its flow, from where it leads to where
-it comes from, and move values a little further than they should (successive over-relaxation).
+the way of Gauss and Seidel, as one block, or as a fixed number of blocks where threads share them:
+news travel through a block in one sweep and not by one state. Sweeps along a policy go against its
+flow, from where it leads to where it comes from, and move values a little further than they should
+(successive over-relaxation).
 
 Work is bounded. Where gamma is so near 1 that sweeps take too long (10 000 rounds, or 10 000 sweeps that read 5e8
 outcomes), the equations of the greedy policy are solved by elimination, and so on with the greedy policy of what comes
@@ -47,7 +48,7 @@ from replicable_rl.errors import InvalidInput, check_in_open_interval, check_num
 from replicable_rl.theory.units import Units
 
 if TYPE_CHECKING:
-    from replicable_rl.planning._kernels import Process
+    from replicable_rl.planning._kernels import PlanningTable
     from replicable_rl.problem.table import TabularMDP
 
 _RELATIVE_TOLERANCE = 1e-10
@@ -109,7 +110,7 @@ def optimal_values(mdp: TabularMDP, *, tolerance: float | None = None, rewards: 
     >>> best.value.round(4).tolist(), best.policy.tolist()
     ([0.4, 0.4, 0.5, 1.0, 2.0], [1, 1, 0, 0, 0])
     """
-    from replicable_rl.planning._kernels import Process
+    from replicable_rl.planning._kernels import PlanningTable
 
     own = _check_tolerance("optimal_values", mdp, tolerance)
     rows, reward_range = mdp.rows, mdp.reward_range
@@ -119,7 +120,7 @@ def optimal_values(mdp: TabularMDP, *, tolerance: float | None = None, rewards: 
         reward, reward_range = _check_rewards(mdp, rewards)
         own = own if tolerance is not None else _RELATIVE_TOLERANCE * (reward_range[1] or 1.0) / (1.0 - mdp.gamma)
     tolerance, reward = own, mdp.support.settle(reward)
-    table = Process(rows.indptr, rows.next_state, rows.probability, reward, mdp.gamma, mdp.n_actions)
+    table = PlanningTable(rows.indptr, rows.next_state, rows.probability, reward, mdp.gamma, mdp.n_actions)
     q, policy, error, sweeps = _solve(table, reward_range, tolerance)
     return Optimum(q.reshape(mdp.n_states, mdp.n_actions), policy, error, sweeps, converged=error <= tolerance)
 
@@ -154,9 +155,9 @@ def gain_of(mdp: TabularMDP, best: Optimum) -> float:
     return max(0.0, Units.of(mdp).share(gained))
 
 
-def _followed(mdp: TabularMDP, policy: ArrayLike) -> Process:
+def _followed(mdp: TabularMDP, policy: ArrayLike) -> PlanningTable:
     """Return the process under a policy: a table with one action."""
-    from replicable_rl.planning._kernels import Process
+    from replicable_rl.planning._kernels import PlanningTable
     from replicable_rl.sampling._kernels import row_means
 
     rows, reward, n_states, n_actions = mdp.rows, _expected_rewards(mdp), mdp.n_states, mdp.n_actions
@@ -170,15 +171,15 @@ def _followed(mdp: TabularMDP, policy: ArrayLike) -> Process:
         length = np.diff(rows.indptr)[row_of]
         indptr = np.concatenate(([0], np.cumsum(length)))
         outcome = np.arange(indptr[-1]) + np.repeat(rows.indptr[row_of] - indptr[:-1], length)
-        return Process(indptr, rows.next_state[outcome], rows.probability[outcome], reward[row_of], mdp.gamma, 1)
+        return PlanningTable(indptr, rows.next_state[outcome], rows.probability[outcome], reward[row_of], mdp.gamma, 1)
     mean = np.empty(n_states)
     row_means(first, weight.reshape(-1), reward, 0.0, mean, 0, n_states)
     probability = rows.probability * np.repeat(weight.reshape(-1), np.diff(rows.indptr))
-    return Process(rows.indptr[first], rows.next_state, probability, mean, mdp.gamma, 1)
+    return PlanningTable(rows.indptr[first], rows.next_state, probability, mean, mdp.gamma, 1)
 
 
 def _solve(
-    table: Process, reward_range: tuple[float, float], tolerance: float
+    table: PlanningTable, reward_range: tuple[float, float], tolerance: float
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], float, int]:
     """Return the optimal values of all rows, their greedy policy, the certified error, and the number of sweeps.
 
@@ -211,7 +212,7 @@ def _solve(
 
 
 def _macqueen(
-    table: Process, longest: int, width: float, largest: float, low: float, high: float
+    table: PlanningTable, longest: int, width: float, largest: float, low: float, high: float
 ) -> tuple[float, float, float]:
     """Return midpoint and half length of MacQueen's interval, and the allowance for rounding."""
     # One backup of a row with k outcomes errs by less than (k + 6) units of 2**-53 of the

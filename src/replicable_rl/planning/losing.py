@@ -18,7 +18,7 @@ import numpy as np
 
 from replicable_rl.planning import _kernels
 from replicable_rl.planning._following import weighted_sum
-from replicable_rl.planning._kernels import Process
+from replicable_rl.planning._kernels import PlanningTable
 from replicable_rl.planning._sweeps import (
     MANY_STATES,
     extremes,
@@ -92,6 +92,6 @@ class PolicyLosses:
         return float(lost.max()) if over == "worst" else weighted_sum(self._initial, lost.astype(np.float64))
 
 
-def _without_rewards(mdp: TabularMDP) -> Process:
+def _without_rewards(mdp: TabularMDP) -> PlanningTable:
     rows = mdp.rows
-    return Process(rows.indptr, rows.next_state, rows.probability, np.empty(0), mdp.gamma, mdp.n_actions)
+    return PlanningTable(rows.indptr, rows.next_state, rows.probability, np.empty(0), mdp.gamma, mdp.n_actions)
