@@ -60,7 +60,6 @@ def paper_approximate_mdp(
     norm: Norm = "entry",
     form: Form = "zero-preserving",
     known_rewards: bool = True,
-    allowed_pairs: int | None = None,
 ) -> dict[str, Any]:
     """Return tau and n of Observation B.1 (``obs:rep-mdp``), for `ReplicableApproximateMDP`.
 
@@ -71,9 +70,8 @@ def paper_approximate_mdp(
     >>> paper_approximate_mdp(8, 4, epsilon=0.01, delta=0.001, rho=0.2)["calls"]
     439857142095
     """
-    kind: dict[str, Any] = {"norm": norm, "known_rewards": known_rewards, "allowed_pairs": allowed_pairs}
-    rho = check_share(_MODEL, "rho", rho)
-    model = approximate_mdp(n_states, n_actions, epsilon, delta, rho, form=form, **kind)
+    rho, promise = check_share(_MODEL, "rho", rho), (epsilon, delta, rho)
+    model = approximate_mdp(n_states, n_actions, *promise, norm=norm, form=form, known_rewards=known_rewards)
     gap = rho / model.queries - 2.0 * model.delta_sq
     if gap <= 0.0:
         raise InvalidInput(f"{_MODEL}: 2*delta < rho is needed, got delta={model.delta:g}, rho={rho:g}.")
@@ -82,16 +80,7 @@ def paper_approximate_mdp(
 
 
 def paper_rmax(
-    n_states: int,
-    n_actions: int,
-    gamma: float,
-    epsilon: float,
-    delta: float,
-    rho: float,
-    horizon: int,
-    *,
-    known_rewards: bool = True,
-    allowed_pairs: int | None = None,
+    n_states: int, n_actions: int, gamma: float, epsilon: float, delta: float, rho: float, horizon: int
 ) -> dict[str, Any]:
     """Return T, m, k, w and tau of Theorem 4.2 (``thm:repmax-replicable``), for `ReplicableRMax`.
 
@@ -104,8 +93,8 @@ def paper_rmax(
     >>> paper["rounds"], f"{paper['episodes']:.2g}"
     (631298, '6.5e+27')
     """
-    sizes = n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards, n_states
-    task, rho = checked(*sizes, "zero-preserving", allowed_pairs), check_share("theory.paper_rmax", "rho", rho)
+    rho = check_share("theory.paper_rmax", "rho", rho)
+    task = checked(n_states, n_actions, gamma, epsilon, delta, rho, horizon, True, n_states, "zero-preserving")
     H, N, log = task.horizon, task.pairs, math.log(1.0 / task.delta)
     T = H * N / task.epsilon + H * H * log / task.epsilon**2
     if 2.0 * math.log(N / rho) + 4.0 * math.log(T) + math.log(H) > _LARGEST:

@@ -301,14 +301,20 @@ def phased_vi(
     given |= {"calls": calls, "iterations": iterations, "tolerance": tolerance, "rho_sq": rho_sq}
     epsilon, delta, rho, target, calls, iterations, tolerance, rho_sq = check_phased_vi(**given).values()
     sizes |= {"epsilon": epsilon, "target": target}
-    if rho is not None and all(override is None for override in (calls, iterations, tolerance, rho_sq)):
-        rising = _rising_parameters(pairs, gamma, epsilon, delta, rho, known_rewards)
-        return PhasedVINumbers(**sizes, **rising, rising=True)
-    needed = iterations_needed(gamma, epsilon, target)
-    T = needed if iterations is None else iterations
-    tau = _theorem_tolerance(gamma, epsilon, target, known_rewards)
-    queries = query_parameters(_OWNER, pairs * T, tau, delta, rho, calls=calls, tolerance=tolerance, rho_sq=rho_sq)
-    return PhasedVINumbers(**sizes, **queries, iterations=T, iterations_needed=needed, rising=False)
+    if rho is None or any(override is not None for override in (calls, iterations, tolerance, rho_sq)):
+        needed = iterations_needed(gamma, epsilon, target)
+        T = needed if iterations is None else iterations
+        tau = (1.0 - gamma) ** _POWER[target] * epsilon / 2.0 * (1.0 if known_rewards else max(gamma, 0.5))
+        queries = query_parameters(_OWNER, pairs * T, tau, delta, rho, calls=calls, tolerance=tolerance, rho_sq=rho_sq)
+        return PhasedVINumbers(**sizes, **queries, iterations=T, iterations_needed=needed, rising=False)
+    schedule = rising_schedule(pairs, gamma, epsilon, delta, rho, known_rewards=known_rewards)
+    T, most, width = schedule.iterations, int(schedule.calls[-1]), float(schedule.widths[-1])
+    last: dict[str, Any] = {"delta": delta, "rho": rho, "queries": pairs * T, "iterations": T, "iterations_needed": T}
+    last |= {"tolerance": float(schedule.lowered[-1]), "tolerance_needed": float(schedule.lowered[-1])}
+    last |= {"delta_sq": delta / (pairs * T), "rho_sq": float(schedule.reach[-1]) * mean_distance(most) / width}
+    last |= {"width": width, "calls": most, "calls_needed": most, "estimate": RSTAT}
+    plain = phased_vi(pairs, gamma, epsilon, delta, known_rewards=known_rewards)
+    return PhasedVINumbers(**sizes, **last, calls_plain=plain.calls, rising=True)
 
 
 def check_phased_vi(**given: Any) -> dict[str, Any]:
@@ -323,37 +329,7 @@ def check_phased_vi(**given: Any) -> dict[str, Any]:
     return found
 
 
-def _rising_parameters(
-    pairs: int, gamma: float, epsilon: float, delta: float, rho: float, known_rewards: bool
-) -> dict[str, Any]:
-    """Return what the plan says of the last iteration of the rising schedule."""
-    schedule = rising_schedule(pairs, gamma, epsilon, delta, rho, known_rewards=known_rewards)
-    T, calls, width = schedule.iterations, int(schedule.calls[-1]), float(schedule.widths[-1])
-    tau, reach = float(schedule.lowered[-1]), float(schedule.reach[-1])
-    return {
-        "delta": delta,
-        "rho": rho,
-        "queries": pairs * T,
-        "iterations": T,
-        "iterations_needed": T,
-        "tolerance": tau,
-        "tolerance_needed": tau,
-        "delta_sq": delta / (pairs * T),
-        "rho_sq": reach * mean_distance(calls) / width,
-        "width": width,
-        "calls": calls,
-        "calls_needed": calls,
-        "calls_plain": phased_vi(pairs, gamma, epsilon, delta, known_rewards=known_rewards).calls,
-        "estimate": RSTAT,
-    }
-
-
 def iterations_needed(gamma: float, epsilon: float, target: Target) -> int:
     """Return T of the table above; at least 1."""
     horizon = 1.0 - gamma
     return max(1, math.ceil(math.log(2.0 / (horizon ** (_POWER[target] + 1) * epsilon)) / horizon))
-
-
-def _theorem_tolerance(gamma: float, epsilon: float, target: Target, known_rewards: bool) -> float:
-    tau = (1.0 - gamma) ** _POWER[target] * epsilon / 2.0
-    return tau if known_rewards else max(gamma, 0.5) * tau

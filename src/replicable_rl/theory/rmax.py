@@ -339,21 +339,20 @@ def width_at(task: Task, choice: Choice, tolerance: float | None, tail: float) -
     """Return beta: the share that rounding has of a tolerance, or as wide as the loss allows; 0 if it allows none."""
     if task.rho is None:
         return 0.0
-    rounding = _widest(task, choice, tail) if tolerance is None else (1.0 - sampling_share(task)) * tolerance
-    return float(few_bits(2.0 * rounding / pieces_of(task.form) / ROUNDING)) if rounding > 0.0 else 0.0
-
-
-def _widest(task: Task, choice: Choice, tail: float) -> float:
-    """How far rounding may move an answer, so that the loss is epsilon."""
-    radius = sampling_error(task, choice)
-    spare = task.epsilon - unknown_rate(task, choice) - task.planning - tail
-    rows = radius if task.support > 1 else 0.0
-    spare = spare / 2.0 - task.worth * rows - task.rewards * radius
-    if spare <= 0.0:
-        return 0.0
-    # worth (E-1) e/(1-E e) + [rewards] e/pieces <= spare, solved for e with (1-E e) at its smallest
-    per_unit = task.worth * (task.entries - 1) + task.rewards / pieces_of(task.form) + task.entries * spare
-    return min(_WIDEST, spare / per_unit)
+    pieces = pieces_of(task.form)
+    if tolerance is not None:
+        rounding = (1.0 - sampling_share(task)) * tolerance
+    else:
+        radius = sampling_error(task, choice)
+        spare = task.epsilon - unknown_rate(task, choice) - task.planning - tail
+        rows = radius if task.support > 1 else 0.0
+        spare = spare / 2.0 - task.worth * rows - task.rewards * radius
+        if spare <= 0.0:
+            return 0.0
+        # worth (E-1) e/(1-E e) + [rewards] e/pieces <= spare, solved for e with (1-E e) at its smallest
+        per_unit = task.worth * (task.entries - 1) + task.rewards / pieces + task.entries * spare
+        rounding = min(_WIDEST, spare / per_unit)
+    return float(few_bits(2.0 * rounding / pieces / ROUNDING))
 
 
 def sampling_share(task: Task) -> float:
