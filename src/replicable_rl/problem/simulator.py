@@ -121,10 +121,6 @@ class Simulator(Stepped, Generative):
         kind = ({"many": True} if self.step_many else {}) | ({"ends": True} if self.ends else {})
         return ObjectSpec("simulator", {"name": self.name, **sizes, "reward_range": self.reward_range, **kind, **given})
 
-    def row_of(self, place: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the numbers s*A + a of pairs that are stepped, by their places among them."""
-        return place if self._rows is None else self._rows[place]
-
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""
         calls, n_rows = check_calls("Simulator", calls), self.n_states * self.n_actions
@@ -140,8 +136,9 @@ class Simulator(Stepped, Generative):
     def _batches(self, calls: int, rng: np.random.Generator) -> Iterator[Tally]:
         total = self.pairs * calls
         for start in range(0, total, _CHUNK):
-            row = self.row_of(np.arange(start, min(start + _CHUNK, total), dtype=np.int64) // calls)
-            successor, reward = self.steps(row // self.n_actions, row % self.n_actions, rng)
+            place = np.arange(start, min(start + _CHUNK, total), dtype=np.int64) // calls
+            row = place if self._rows is None else self._rows[place]
+            successor, reward = self._step(row // self.n_actions, row % self.n_actions, rng)
             yield tally_of(row * self.n_states + successor, reward, self.reward_range)
             if total > _CHUNK:
                 report("samples", min(start + _CHUNK, total), total)
@@ -149,40 +146,26 @@ class Simulator(Stepped, Generative):
             row = np.arange(self.stepped_states * self.n_actions, self.n_states * self.n_actions, dtype=np.int64)
             yield tally_of(row * self.n_states + self.n_states - 1, np.zeros(row.size), self.reward_range, calls)
 
-    def steps(
+    def _step(
         self, state: NDArray[np.int64], action: NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Step once from every state, and return the next states and the rewards; bad answers are refused."""
+        """Step once from every state, and return next states and rewards; after the end comes the last state."""
         if self.step_many is not None:
-            answer = self.step_many(state.copy(), action.copy(), rng)  # which may write to them
-            successor, reward, done = self.read([answer])
+            who, answers = f"{self}: step_many", [self.step_many(state.copy(), action.copy(), rng)]  # may write there
         else:
             pairs = zip(state.tolist(), action.tolist(), strict=True)
-            successor, reward, done = self.read([self.step(s, a, rng) for s, a in pairs])
-        return self.checked(state, action, successor, reward, done)
-
-    def checked(
-        self,
-        state: NDArray[np.int64],
-        action: NDArray[np.int64],
-        successor: NDArray[Any],
-        reward: NDArray[np.float64],
-        done: NDArray[Any] | None,
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return next states and rewards; refuse answers that are none. After the end comes the last state."""
-        if successor.shape != state.shape or reward.shape != state.shape or successor.dtype.kind not in "iu":
-            raise InvalidInput(
-                f"{self}: {self._stepping} must return next states (integers) and rewards, one for each state "
-                f"asked; got {successor.dtype} of shape {successor.shape} and rewards of shape {reward.shape}."
-            )
-        over = np.zeros(state.shape, dtype=bool)
-        if done is not None:
-            if done.shape != state.shape or done.dtype.kind != "b":
+            who, answers = f"{self}: step", [self.step(s, a, rng) for s, a in pairs]
+        columns = self._columns(who, answers)
+        names = (("next states", "iu"), ("rewards", "f"), ("done", "b"))
+        for (name, kinds), column in zip(names, columns, strict=False):
+            if column.shape != state.shape or column.dtype.kind not in kinds:
+                rule = {"iu": "as integers", "f": "as numbers", "b": "as True or False"}[kinds]
                 raise InvalidInput(
-                    f"{self}: {self._stepping} must return done as True or False, one for each state asked; got "
-                    f"{done.dtype} of shape {done.shape}."
+                    f"{who} must return {name} {rule}, one for each state asked; got {column.dtype} of shape "
+                    f"{column.shape}."
                 )
-            over = done
+        successor, reward, *done = columns
+        over = done[0] if done else np.zeros(state.shape, dtype=np.bool_)
         low, high = self.reward_range
         outside = ((successor < 0) | (successor >= self.stepped_states)) & ~over  # where it ended, nobody is
         for bad, values, rule in (
@@ -194,27 +177,17 @@ class Simulator(Stepped, Generative):
                 raise InvalidInput(f"{self}: {rule}, got {values[i]:g} from state {state[i]}, action {action[i]}.")
         return np.where(over, self.n_states - 1, successor.astype(np.int64)), reward
 
-    @property
-    def _stepping(self) -> str:
-        return "step" if self.step_many is None else "step_many"
-
-    def read(self, answers: list[tuple[Any, ...]]) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[Any] | None]:
-        """Return next states, rewards and ends of one answer for all steps, or of one for each step."""
-        asked = 2 + self.ends
+    def _columns(self, who: str, answers: list[Any]) -> list[NDArray[Any]]:
+        """Return next states, rewards, and ends if there are any, as arrays."""
+        size = 2 + self.ends
         try:
-            if any(len(answer) != asked for answer in answers):
+            if any(len(answer) != size for answer in answers):
                 raise TypeError
-            parts = tuple(zip(*answers, strict=True)) if self.step_many is None else answers[0]
-            done = np.asarray(parts[2]) if self.ends else None
-            return np.asarray(parts[0]), np.asarray(parts[1], dtype=np.float64), done
+            successor, reward, *done = zip(*answers, strict=True) if self.step_many is None else answers[0]
+            return [np.asarray(successor), np.asarray(reward, dtype=np.float64), *map(np.asarray, done)]
         except (TypeError, ValueError):
-            wrong = next((one for one in answers if not (isinstance(one, tuple) and len(one) == asked)), answers[0])
+            wrong = next((one for one in answers if not (isinstance(one, tuple) and len(one) == size)), answers[0])
             what = "a triple (next state, reward, done)" if self.ends else "a pair (next state, reward)"
-            more = " Give ends=True if the third is done." if asked == 2 and _length(wrong) == 3 else ""
-            raise InvalidInput(
-                f"{self}: {self._stepping} must return {what} of numbers, got {shown(wrong)}.{more}"
-            ) from None
-
-
-def _length(answer: object) -> int:
-    return len(answer) if isinstance(answer, tuple) else 0
+            third = size == 2 and isinstance(wrong, tuple) and len(wrong) == 3
+            more = " Give ends=True if the third is done." if third else ""
+            raise InvalidInput(f"{who} must return {what} of numbers, got {shown(wrong)}.{more}") from None
