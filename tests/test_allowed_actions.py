@@ -22,10 +22,7 @@ from replicable_rl.problem.sampler import Counts
 from replicable_rl.queries import Query, RStat
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.registry import ALGORITHMS
-from replicable_rl.rules.model import EmpiricalModel
-from replicable_rl.rules.rule import Tuning
-from replicable_rl.rules.simple import RoundedQ
-from replicable_rl.rules.table import SHIPPED
+from replicable_rl.rules import SHIPPED, EmpiricalModel, RoundedQ, Tuning
 from replicable_rl.testing import PerSample
 from replicable_rl.testing.counting import counting
 from replicable_rl.theory.phased_vi import Schedule

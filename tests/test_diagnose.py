@@ -21,7 +21,7 @@ from replicable_rl.diagnose.resampling import Rows
 from replicable_rl.diagnose.tail import times_for_the_next
 from replicable_rl.errors import InvalidInput
 from replicable_rl.randomness import sample_stream
-from replicable_rl.rules.model import EmpiricalModel
+from replicable_rl.rules import EmpiricalModel
 from tests.statistics import ALPHA, SEED
 from tests.test_data import LOG, NAMES, long_log
 

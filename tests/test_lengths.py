@@ -14,9 +14,7 @@ from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.sampler import Counts
 from replicable_rl.queries import RStat
 from replicable_rl.randomness import SharedRandomness, sample_stream
-from replicable_rl.rules.model import EmpiricalModel
-from replicable_rl.rules.rule import Margin, Tuning
-from replicable_rl.rules.simple import RandomTolerance
+from replicable_rl.rules import EmpiricalModel, Margin, RandomTolerance, Tuning
 from replicable_rl.sampling import OutcomeCounts
 
 GRID = rr.make("two-goals-v1")
@@ -153,7 +151,7 @@ def test_a_margin_of_another_model_makes_nothing_sure() -> None:
     )
     for margin in (Margin.of(small, 0.1), Margin.without_values(model(), 0.1)):
         with pytest.raises(InvalidInput, match="margin must be that of a model of this size"):
-            rule.decide(model(), SharedRandomness(1), Tuning(0.1, 0.1), margin)
+            rule.decide(model(), SharedRandomness(1), Tuning(0.1, 0.1, margin=margin))
 
 
 def test_other_rewards_and_policies_of_tables() -> None:

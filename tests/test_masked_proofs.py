@@ -11,8 +11,7 @@ from dev.benchmarks import decision_edges as edges
 import replicable_rl as rr
 from replicable_rl.problem.rows import Rows
 from replicable_rl.randomness import SharedRandomness
-from replicable_rl.rules.affordable import AffordableTolerance
-from replicable_rl.rules.rule import Tuning
+from replicable_rl.rules import AffordableTolerance, Tuning
 from replicable_rl.theory import decisions
 from tests.statistics import SEED
 from tests.test_rules import estimate

@@ -24,9 +24,7 @@ from replicable_rl.planning.exact import optimal_values
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.report.audits import store_page
 from replicable_rl.report.page import render
-from replicable_rl.rules.model import EmpiricalModel
-from replicable_rl.rules.rule import Decision
-from replicable_rl.rules.table import SHIPPED
+from replicable_rl.rules import SHIPPED, Decision, EmpiricalModel
 from replicable_rl.runs import CERTIFICATE, THIS_SEED
 from replicable_rl.solve import algorithm_spec
 from replicable_rl.testing import check_algorithm
@@ -270,13 +268,13 @@ def test_the_conformance_suite_passes(algorithm: Any) -> None:
 
 
 @dataclass(frozen=True)
-class LastNearlyBest:
+class LastNearlyBest(rr.rules.Rule):
     """The last action that is nearly the best."""
 
     nearly: float = 0.01
     id: ClassVar[str] = "last-nearly-best"
 
-    def decide(self, model: Any, shared: Any, tuning: Any, margin: Any = None) -> Decision:
+    def decide(self, model: Any, shared: Any, tuning: Any) -> Decision:
         within = model.gap <= self.nearly * (1.0 + float(shared.uniform("mine", shape=1)[0]))
         return Decision({"policy": model.n_actions - 1 - np.argmax(within[:, ::-1], axis=1)}, said="took the last")
 
@@ -303,15 +301,13 @@ def test_a_rule_of_ones_own() -> None:
 
 
 @dataclass(frozen=True)
-class Returns:
+class Returns(rr.rules.Rule):
     """A rule that returns what it is told to."""
 
     answer: Any = None
     id: ClassVar[str] = "returns"
 
-    def decide(
-        self, model: EmpiricalModel, shared: SharedRandomness, tuning: rr.rules.Tuning, margin: Any = None
-    ) -> Any:
+    def decide(self, model: EmpiricalModel, shared: SharedRandomness, tuning: rr.rules.Tuning) -> Any:
         return self.answer
 
 

@@ -15,20 +15,28 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 import replicable_rl as rr
-from replicable_rl.planning import _sweeps, losing
+from replicable_rl.planning import _sweeps, following
 from replicable_rl.problem.rows import Rows
 from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.shipped import garnet
 from replicable_rl.randomness import SharedRandomness, sample_stream
-from replicable_rl.rules import _kernels, affordable
-from replicable_rl.rules.affordable import AffordableTolerance
-from replicable_rl.rules.choosing import choose_cuts
-from replicable_rl.rules.cuts import Cuts
-from replicable_rl.rules.model import EmpiricalModel
-from replicable_rl.rules.published import PublishedCuts
-from replicable_rl.rules.rule import Margin, Tuning, action_order, first_within
-from replicable_rl.rules.simple import Greedy, RandomTolerance, RoundedQ, SharedGumbel
-from replicable_rl.rules.table import SHIPPED
+from replicable_rl.rules import (
+    SHIPPED,
+    AffordableTolerance,
+    Cuts,
+    EmpiricalModel,
+    Greedy,
+    Margin,
+    PublishedCuts,
+    RandomTolerance,
+    RoundedQ,
+    SharedGumbel,
+    Tuning,
+    _kernels,
+    affordable,
+)
+from replicable_rl.rules.publishing import choose_cuts
+from replicable_rl.rules.rule import action_order, first_within
 from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.solve import source_of
 from replicable_rl.theory.decisions import LEAST, Sizes, tolerances
@@ -158,8 +166,10 @@ def test_ties_and_the_last_action() -> None:
     assert policy_of(RandomTolerance(0.01, order=(2, 1, 0)), model, 0).tolist() == [2, 2, 2]
     assert policy_of(RandomTolerance(0.85), model, 0).tolist() == [0, 0, 0]
     gap = np.array([[0.2, 0.1, 0.0]])
-    assert first_within(gap, np.array([0.0]), np.array([0, 1, 2])).tolist() == [2]
-    assert first_within(gap, np.array([0.1]), np.array([0, 1, 2])).tolist() == [1]  # a gap at the tolerance is within
+    assert first_within(gap, np.array([0.0]), np.array([0, 1, 2])).policy.tolist() == [2]
+    assert first_within(gap, np.array([0.1]), np.array([0, 1, 2])).policy.tolist() == [
+        1
+    ]  # a gap at the tolerance is within
     assert sorted(action_order(None, 13).tolist()) == list(range(13))
     assert set(SHIPPED) == {rule.id for rule in (*DECIDING, PublishedCuts)}
 
@@ -184,7 +194,7 @@ def test_the_last_tolerance_is_affordable(
     weight = affordable.state_weights(model, Tuning(spent, 0.0, over))
     assert (weight**2).sum() <= S * (1 + 1e-12)
     r = 2.0 * tolerances(sizes, spent)[-1]
-    policy = first_within(model.gap * weight[:, None], np.full(S, r), np.arange(A))
+    policy = first_within(model.gap, np.full(S, r), np.arange(A), weight).policy
     assert model.loss(policy, over) <= LEAST * spent + 1e-8
     decision = AffordableTolerance().decide(model, SharedRandomness(seed), Tuning(spent, 0.0, over))
     assert model.loss(decision.outputs["policy"], over) <= spent + 1e-9
@@ -202,7 +212,7 @@ def test_the_last_tolerance_is_affordable(
 def test_a_loss_is_certified(seed: int, gamma: float, over: str, limit: float, which: int, large: bool) -> None:
     """Also in the way of large tables, which are compared with less precision."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(losing, "MANY_STATES", 1 if large else 10**9)
+        patch.setattr(following, "MANY_STATES", 1 if large else 10**9)
         check_certified(seed, gamma, over, limit, which)
 
 
@@ -275,7 +285,7 @@ def check_sure(rule: Any, mdp: Any, n: int, *, runs: int = 12, seconds: int = 6,
         margin = Margin.of(model, delta)
         for seed in range(6):
             tuning = tuned(rule, model)
-            first = rule.decide(model, SharedRandomness(seed), tuning, margin)
+            first = rule.decide(model, SharedRandomness(seed), tuning._replace(margin=margin))
             if first.sure:
                 sure += 1
                 level = next(iter(first.outputs))
@@ -337,7 +347,7 @@ def test_poor_data_have_wide_margins() -> None:
             assert np.isfinite(w).all()
             assert w.max() <= 1.0
             assert other <= 1.0
-            hoeffding, _ = model.value_error(0.1, "hoeffding")
+            hoeffding = model.carried(model.mean_error(0.1))
             assert (w <= hoeffding + 1e-12).all()
     one = estimate(anywhere(1, 1, 1, 0.0), 1, 0)
     assert one.value_error(0.1)[0].max() <= 1e-8  # known rewards, and nothing follows
@@ -365,7 +375,7 @@ def check_allowed(seed: int, r: Floats, order: tuple[int, ...], doubt: float, ov
     model = estimate(anywhere(seed, 4, 3, 0.7), 200, seed)
     published = Cuts(r, np.zeros(4, dtype=np.int64), np.zeros(4), order, model.spec, 0.1, 200.0, doubt)
     decision = PublishedCuts(published).decide(model, SharedRandomness(seed), Tuning(0.05, 0.0, over))
-    policy = first_within(model.gap, r, np.array(order))
+    policy = first_within(model.gap, r, np.array(order)).policy
     limit = 0.05 + doubt * model.loss_deviation(policy, over)
     assert model.loss(decision.outputs["policy"], over) <= limit + 1e-9
     cost = model.loss(policy, over)
@@ -471,7 +481,7 @@ def test_chosen_cuts_are_affordable(over: str) -> None:
         published = choose_cuts(model, Tuning(0.05, 0.0, over))
         assert model.loss(published.policy, over) <= 0.05 + 1e-9
         assert np.array_equal(
-            first_within(model.gap, published.tolerances, np.array(published.order)), published.policy
+            first_within(model.gap, published.tolerances, np.array(published.order)).policy, published.policy
         )
         assert choose_cuts(model, Tuning(0.05, 0.0, over), (3, 1, 0, 2)).order == (3, 1, 0, 2)
 
@@ -553,9 +563,9 @@ def test_single_precision_is_bounded() -> None:
         circle = [[[(1.0, (s + 1) % n, reward)] for reward in (0.7, 1.0)] for s in range(n)]
         mdp = rr.TabularMDP.from_outcomes(circle, gamma=gamma, reward_range=(0.0, 1.0))
         for each in (0.3, 1e-3, 1.0 / 3.0):
-            exact, losses = each / (1.0 - gamma), losing.PolicyLosses(mdp)
+            exact, losses = each / (1.0 - gamma), following.Following(mdp)
             for limit, over in itertools.product((exact * (1 - 1e-9), exact * (1 + 1e-9), exact / 2), OVER):
-                least, most = losses.between(np.zeros(n, dtype=np.int64), np.full(n, each), limit, over)
+                least, most = losses.losses_between(np.zeros(n, dtype=np.int64), np.full(n, each), limit, over)
                 assert least <= exact <= most
                 assert most - least < 2e-4 * exact
 
@@ -566,7 +576,7 @@ def test_rows_too_long_for_single_precision_are_left_to_others() -> None:
     indptr, successors = np.r_[0, np.arange(n, 2 * n)], np.r_[np.arange(n), np.arange(1, n)].astype(np.int32)
     probability = np.r_[np.full(n, 1.0 / n), np.ones(n - 1)]
     mdp = rr.TabularMDP(Rows(indptr, successors, probability, np.zeros(2 * n - 1)), n_actions=1, gamma=0.9)
-    found = losing.PolicyLosses(mdp).between(np.zeros(n, dtype=np.int64), np.ones(n), 5.0, "initial")
+    found = following.Following(mdp).losses_between(np.zeros(n, dtype=np.int64), np.ones(n), 5.0, "initial")
     assert found == (0.0, math.inf)
 
 
@@ -599,11 +609,11 @@ def test_large_tables_decide_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> N
     mdp, shared = garnet(400, 3, 3, gamma=0.9, seed=5), SharedRandomness(3)
     decided = []
     for many, threads in ((10**9, 1), (1, 1), (1, 3)):
-        monkeypatch.setattr(losing, "MANY_STATES", many)
+        monkeypatch.setattr(following, "MANY_STATES", many)
         monkeypatch.setattr(_sweeps, "MANY_STATES", many)
         monkeypatch.setattr("replicable_rl.compiled.THREADS", threads)
         models = [estimate(mdp, n, 1) for n in (20, 200, 2000)]
-        assert (models[0]._large is None) == (many > 1)
+        assert models[0].following.pays == (many == 1)
         decided.append(
             [
                 AffordableTolerance().decide(model, shared, Tuning(spent, 0.0, over)).outputs["policy"].tolist()

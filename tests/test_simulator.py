@@ -18,7 +18,7 @@ from replicable_rl.errors import InvalidInput, SampleSizeTooLarge
 from replicable_rl.problem import simulator as simulator_module
 from replicable_rl.problem.source import Generative
 from replicable_rl.randomness import sample_stream
-from replicable_rl.rules.model import EmpiricalModel
+from replicable_rl.rules import EmpiricalModel
 from replicable_rl.sampling import MAX_CALLS, OutcomeCounts
 from tests.statistics import ALPHA, SEED, goodness_of_fit
 

@@ -278,7 +278,7 @@ def test_whose_code_it_is() -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Named:
+class Named(rr.rules.Rule):
     """A rule of one's own."""
 
     id: ClassVar[str] = "named"

@@ -22,7 +22,7 @@ from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.source import Episodic
 from replicable_rl.progress import listening
 from replicable_rl.randomness import sample_stream
-from replicable_rl.rules.model import EmpiricalModel
+from replicable_rl.rules import EmpiricalModel
 from replicable_rl.sampling import EpisodeCounts
 from tests.statistics import ALPHA, SEED, goodness_of_fit, same_law
 

@@ -17,7 +17,7 @@ import replicable_rl as rr
 from replicable_rl import progress_bar
 from replicable_rl.cli.main import app
 from replicable_rl.registry import ALGORITHMS, PROBLEMS
-from replicable_rl.rules.table import SHIPPED
+from replicable_rl.rules import SHIPPED
 from replicable_rl.runs import LEVELS
 from tests.commands import Result
 from tests.test_cli import COMMAND, Run, environment, run  # noqa: F401  # run is a fixture

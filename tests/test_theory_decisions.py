@@ -16,9 +16,7 @@ from hypothesis import strategies as st
 import replicable_rl as rr
 from replicable_rl.algorithms.plan import Plan
 from replicable_rl.randomness import SharedRandomness
-from replicable_rl.rules.affordable import AffordableTolerance
-from replicable_rl.rules.model import EmpiricalModel
-from replicable_rl.rules.rule import Tuning
+from replicable_rl.rules import AffordableTolerance, EmpiricalModel, Tuning
 from replicable_rl.theory import decisions, plug_in_policy
 from replicable_rl.theory.decisions import Sizes, disagreement_bound, loss_bound
 from tests.statistics import SEED

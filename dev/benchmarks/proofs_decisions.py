@@ -18,10 +18,7 @@ import numpy as np
 import replicable_rl as rr
 from dev.benchmarks.decision_edges import Finding, Floats, Walk, first_within, instances, measure, mixing_walk
 from replicable_rl.randomness import SharedRandomness
-from replicable_rl.rules.cuts import Cuts
-from replicable_rl.rules.model import EmpiricalModel
-from replicable_rl.rules.published import PublishedCuts
-from replicable_rl.rules.rule import Tuning
+from replicable_rl.rules import Cuts, EmpiricalModel, PublishedCuts, Tuning
 from replicable_rl.solve import source_of
 from replicable_rl.theory.decisions import DOUBT, estimated_loss
 

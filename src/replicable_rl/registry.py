@@ -20,7 +20,7 @@ from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean, shown
 from replicable_rl.files import Artifact, Name, load_artifact, replacing, write_artifact
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.rules.cuts import Cuts
+from replicable_rl.rules import Cuts
 from replicable_rl.runs import ALGORITHMS as ALGORITHMS
 from replicable_rl.runs import LEVELS, Algorithm, Level, ObjectSpec, Run, add_level, is_reloaded
 from replicable_rl.runs import load_plugins as load_plugins

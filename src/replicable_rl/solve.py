@@ -32,8 +32,8 @@ from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
-from replicable_rl.rules.choosing import choose_cuts
-from replicable_rl.rules.cuts import Cuts
+from replicable_rl.rules import Cuts
+from replicable_rl.rules.publishing import choose_cuts
 from replicable_rl.rules.rule import action_order
 from replicable_rl.runs import (
     COUNTS,
@@ -441,7 +441,7 @@ def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = 
     if plan.numbers.recorded:
         model = model.at_least(fewest_samples(model, None))  # as everybody does who uses the cuts
     tuning = algorithm.tuning(plan)._replace(spent=SPENT * algorithm.epsilon)  # whatever the rule itself would spend
-    order = getattr(algorithm.rule, "order", None)
+    order = algorithm.decider.order
     if plan.numbers.explores:
         few = hardly_reached(model, tuning, None, action_order(order, model.n_actions))
         tuning = tuning._replace(ignored=None if few is None else few.states)

@@ -28,7 +28,6 @@ import numpy as np
 
 from replicable_rl.planning.exact import optimal_values
 from replicable_rl.progress import track
-from replicable_rl.rules.affordable import state_shares
 from replicable_rl.rules.model import EmpiricalModel
 from replicable_rl.theory.decisions import LEAST
 
@@ -89,7 +88,7 @@ def hardly_reached(
     """
     u, w = _IN_THE_MIDDLE if shared is None else shared.uniform("decide/ignored", shape=2).tolist()
     threshold = tuning.spent * (1.0 - model.gamma) * (1.0 + u) / (2.0 * model.n_states)
-    share, actions, before = state_shares(model, tuning.spent), model.support.first(order), -1
+    share, actions, before = model.state_shares(tuning.spent), model.support.first(order), -1
     for _ in range(_HALVES):
         states = share < threshold
         if (many := int(states.sum())) == 0:

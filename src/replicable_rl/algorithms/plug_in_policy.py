@@ -23,10 +23,8 @@ from replicable_rl.data.few import taken_all_the_same, taken_for_the_worst, thre
 from replicable_rl.errors import InvalidInput, speaking_as
 from replicable_rl.problem.sampler import as_source
 from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
-from replicable_rl.rules.affordable import AffordableTolerance
-from replicable_rl.rules.model import EmpiricalModel
-from replicable_rl.rules.rule import Decision, Margin, Rule, Tuning, preferred_first
-from replicable_rl.rules.table import SHIPPED, as_rule, decided_by
+from replicable_rl.rules import AffordableTolerance, Decision, EmpiricalModel, Margin, Rule, Tuning, as_rule
+from replicable_rl.rules.rule import decided_by
 from replicable_rl.runs import CERTIFICATE, EMPTY, FIXED_SEED, THIS_SEED, Claims, Run, Status, StatusCode
 from replicable_rl.theory import PlugInNumbers, Units, decisions, plug_in_policy
 from replicable_rl.theory.decisions import EXACT, PROVED, SPENT, check_plug_in
@@ -36,7 +34,6 @@ from replicable_rl.wording import bound, number, plural, short_loss
 if TYPE_CHECKING:
     from replicable_rl.randomness import SharedRandomness
 
-_SETTINGS = ("width", "rate", "tolerance", "doubt")  # the parameter of a rule, by whatever name
 _AFFORDABLE = AffordableTolerance()
 _PROOFS = "docs/proofs-decisions.md"
 _PARAMETERS = {
@@ -110,6 +107,11 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         super().__post_init__()
 
     @property
+    def decider(self) -> Rule:
+        """The rule, which may have been given by its id."""
+        return cast("Rule", self.rule)
+
+    @property
     def loss_over(self) -> str | None:
         """What epsilon bounds: the loss of the policy from the "initial" distribution or the "worst" state."""
         return self.over
@@ -121,9 +123,7 @@ class PlugInPolicy(Promise[PlugInNumbers]):
 
     def plan(self, problem: Source) -> Plan[PlugInNumbers]:
         """Return what a run on this problem will do, and what may be claimed of it."""
-        fits = getattr(self.rule, "check_problem", None)
-        if fits is not None:
-            fits(problem)  # refused before a sample is drawn
+        self.decider.check_problem(problem)  # refused before a sample is drawn
         return super().plan(problem)
 
     def _shape(self, problem: Source) -> Shape:
@@ -135,9 +135,7 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         return shape._replace(known_rewards=False, played=True)
 
     def _parameters(self) -> dict[str, Any]:
-        rule: Any = self.rule
-        setting = next((value for name in _SETTINGS if (value := getattr(rule, name, None)) is not None), None)
-        return super()._parameters() | {"rule": rule.id, "parameter": setting}
+        return super()._parameters() | {"rule": self.decider.id, "parameter": self.decider.parameter}
 
     def _numbers(self, shape: Shape) -> PlugInNumbers:
         given = self._parameters()
@@ -269,21 +267,20 @@ class PlugInPolicy(Promise[PlugInNumbers]):
 
         In a log, pairs with fewer samples than a shared random threshold are left out of the model.
         """
-        numbers, rule = plan.numbers, cast("Any", self.rule)
-        published = getattr(rule, "published", False)  # who published it could not know a later seed
-        if numbers.recorded:
-            model = model.at_least(fewest_samples(model, None if published else shared))
+        numbers, rule = plan.numbers, self.decider
+        if numbers.recorded:  # who published a rule could not know a later seed
+            model = model.at_least(fewest_samples(model, None if rule.published else shared))
         tuning, ignored = self.tuning(plan), None
-        if numbers.explores and not published:
-            ignored = hardly_reached(model, tuning, shared, preferred_first(rule, model.n_actions))
+        if numbers.explores and not rule.published:
+            ignored = hardly_reached(model, tuning, shared, rule.preferred(model.n_actions))
         if ignored is not None:
             decision = decided_by(rule, model, shared, tuning._replace(ignored=ignored.states))
             left = left_at_default(decision, ignored, model, tuning, shared)
             if left is not None:
                 return Decided(left, model, ignored)
         decision = decided_by(rule, model, shared, tuning)
-        if not numbers.explores and rule.id in SHIPPED and _may_be_sure(numbers, model, decision):
-            decision = decided_by(rule, model, shared, tuning, Margin.of(model, self.delta))
+        if not numbers.explores and rule.id in PROVED and _may_be_sure(numbers, model, decision):
+            decision = decided_by(rule, model, shared, tuning._replace(margin=Margin.of(model, self.delta)))
         return Decided(decision, model, None)
 
     def tuning(self, plan: Plan[PlugInNumbers]) -> Tuning:

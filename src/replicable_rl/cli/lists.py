@@ -11,7 +11,7 @@ from replicable_rl.cli.options import AsJson
 from replicable_rl.cli.output import print_json
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, load_plugins
-from replicable_rl.rules.table import SHIPPED
+from replicable_rl.rules import SHIPPED
 from replicable_rl.runs import LEVELS, implied, in_order
 
 if TYPE_CHECKING:

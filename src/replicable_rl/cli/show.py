@@ -20,7 +20,7 @@ from replicable_rl.progress import is_quiet
 from replicable_rl.report.decided import Decided
 from replicable_rl.report.drawing import can_encode, grid
 from replicable_rl.report.layout import NARROWEST
-from replicable_rl.rules.cuts import Cuts
+from replicable_rl.rules import Cuts
 from replicable_rl.runs import Claims, Run, in_order
 from replicable_rl.theory import PlugInNumbers
 from replicable_rl.wording import number, plural, visible

@@ -27,9 +27,7 @@ from replicable_rl.errors import InvalidInput, check_flag, check_in_open_interva
 from replicable_rl.planning.exact import evaluate_policy
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.randomness import MAX_SEED
-from replicable_rl.rules.model import EmpiricalModel
-from replicable_rl.rules.simple import Greedy
-from replicable_rl.rules.table import SHIPPED
+from replicable_rl.rules import SHIPPED, EmpiricalModel, Greedy
 from replicable_rl.solve import algorithm_spec, solve
 from replicable_rl.wording import plural
 

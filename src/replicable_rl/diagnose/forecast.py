@@ -30,8 +30,7 @@ from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.diagnose.resampling import Rows
 from replicable_rl.progress import track
 from replicable_rl.randomness import SharedRandomness, sample_stream
-from replicable_rl.rules.model import EmpiricalModel
-from replicable_rl.rules.simple import Greedy
+from replicable_rl.rules import EmpiricalModel, Greedy
 from replicable_rl.runs import derived_seed
 from replicable_rl.threads import Answer, Threads, result_of
 

@@ -12,8 +12,7 @@ from typing import Any
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.audit import audit_spec
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.rules.cuts import Cuts
-from replicable_rl.rules.published import PublishedCuts
+from replicable_rl.rules import Cuts, PublishedCuts
 from replicable_rl.runs import AuditSpec, ObjectSpec, Run, RunSpec, Status, StatusCode
 from replicable_rl.runs.audits import derived_seed
 from replicable_rl.solve import publish, solve_as
@@ -62,7 +61,7 @@ def published_spec(problem: Any, algorithm: PlugInPolicy, *, in_store: bool, see
     """Describe an audit in which every pair publishes cuts afresh; its runs have an identity of their own."""
     usual = audit_spec(problem, algorithm, in_store=in_store, seed=seed, **settings)
     params = {name: value for name, value in usual.algorithm.params.items() if name != "rule"}
-    order = getattr(algorithm.rule, "order", None)
+    order = algorithm.decider.order
     params |= {"seed": str(seed)} | ({} if order is None else {"order": list(order)})
     job = PublishJob(problem, algorithm, seed)
     return replace(usual, algorithm=ObjectSpec(ID, params), shared=_SHARED, job=job)

@@ -11,7 +11,7 @@ from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, check_numbers, shown
 from replicable_rl.problem.labels import Labels
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.rules.cuts import Cuts
+from replicable_rl.rules import Cuts
 from replicable_rl.runs import ObjectSpec, Run
 
 if TYPE_CHECKING:

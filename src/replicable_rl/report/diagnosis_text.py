@@ -9,7 +9,7 @@ from typing import Any
 
 from replicable_rl.diagnose import Diagnosis, FragileState
 from replicable_rl.display import shows
-from replicable_rl.rules.simple import Greedy
+from replicable_rl.rules import Greedy
 from replicable_rl.wording import brief, number, percent, plural, visible
 
 _SHOWN = 10  # states that are listed

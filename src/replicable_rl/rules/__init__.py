@@ -11,19 +11,29 @@ A rule is a small object with an id, and a pure function of (empirical model, sh
     published    tolerances that somebody published, one for each state
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from replicable_rl.errors import InvalidInput, did_you_mean, shown
+from replicable_rl.files import load_artifact
 from replicable_rl.rules.affordable import AffordableTolerance
-from replicable_rl.rules.choosing import choose_cuts
-from replicable_rl.rules.cuts import Cuts
-from replicable_rl.rules.published import PublishedCuts
+from replicable_rl.rules.greedy import Greedy
+from replicable_rl.rules.gumbel import SharedGumbel
+from replicable_rl.rules.model import EmpiricalModel
+from replicable_rl.rules.published import Cuts, PublishedCuts
+from replicable_rl.rules.rounded import RoundedQ
 from replicable_rl.rules.rule import Decision, Margin, Rule, Tuning
-from replicable_rl.rules.simple import Greedy, RandomTolerance, RoundedQ, SharedGumbel
-from replicable_rl.rules.table import SHIPPED, as_rule
+from replicable_rl.rules.tolerance import RandomTolerance
 
 __all__ = [
     "SHIPPED",
     "AffordableTolerance",
     "Cuts",
     "Decision",
+    "EmpiricalModel",
     "Greedy",
     "Margin",
     "PublishedCuts",
@@ -33,5 +43,50 @@ __all__ = [
     "SharedGumbel",
     "Tuning",
     "as_rule",
-    "choose_cuts",
 ]
+
+_ALL: tuple[Any, ...] = (AffordableTolerance, PublishedCuts, RandomTolerance, RoundedQ, SharedGumbel, Greedy)
+SHIPPED: dict[str, Any] = {rule.id: rule for rule in _ALL}
+
+
+def as_rule(value: Any) -> Rule:
+    """Return a rule by its id, by an id with settings as identities say it, or one of your own as it is.
+
+    A text that ends in ``.npz`` is a file of published cuts.
+
+    >>> as_rule("affordable"), as_rule({"id": "tolerance", "tolerance": 0.01})
+    (AffordableTolerance(order=None), RandomTolerance(tolerance=0.01, order=None))
+    >>> as_rule("affordabel")
+    Traceback (most recent call last):
+    ...
+    replicable_rl.errors.InvalidInput: rule: no rule is called 'affordabel'. Did you mean 'affordable'?
+    """
+    if isinstance(value, Rule):
+        if not value.id or SHIPPED.get(value.id, type(value)) is not type(value):
+            raise InvalidInput(
+                f"rule: a rule of your own must have an id of its own, got {value.id!r}. Choose another."
+            )
+        return value
+    if isinstance(value, str) and value.endswith(".npz"):
+        return PublishedCuts(load_artifact(value, Cuts))
+    settings: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"id": value}
+    name = settings.pop("id", None)
+    if not isinstance(name, str):
+        hint = "published cuts are followed by rules.PublishedCuts(cuts)" if isinstance(value, Cuts) else "or a Rule"
+        raise InvalidInput(f"rule: rule must be one of {', '.join(SHIPPED)}, {hint}, got {shown(value)}.")
+    if name not in SHIPPED:
+        hint = did_you_mean(name, SHIPPED) or f" Known: {', '.join(SHIPPED)}."
+        raise InvalidInput(f"rule: no rule is called {shown(name)}.{hint}")
+    rule, known = SHIPPED[name], [field.name for field in fields(SHIPPED[name])]
+    if others := [setting for setting in settings if setting not in known]:
+        has = f"It has: {', '.join(known)}." if known else "It has none."
+        raise InvalidInput(f"rule: {name} has no setting {', '.join(others)}. {has}")
+    if rule is PublishedCuts and not isinstance(settings.get("cuts"), Cuts):
+        digest = settings.get("cuts")
+        why = f"only their digest is known, {shown(digest)}" if isinstance(digest, str) else "none are named"
+        raise InvalidInput(
+            f"rule: published cuts must be given, and {why}. Give rule=rules.PublishedCuts(cuts), or the .npz file "
+            "that holds them."
+        )
+    made: Rule = rule(**settings)
+    return made

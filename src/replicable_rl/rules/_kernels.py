@@ -1,4 +1,4 @@
-"""Compiled comparisons of gaps with tolerances."""
+"""Compiled loops: comparisons of gaps with tolerances, and what follows from the rows of a model, in stored order."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,69 +10,39 @@ Integers = NDArray[np.int64]
 
 
 @compiled
-def first_within(gap: Floats, tolerance: Floats, order: Integers, policy: Integers) -> None:
-    """policy(s) = the first action of ``order`` with gap(s, a) <= tolerance(s); the last one if there is none."""
-    last = order.size - 1
-    for s in range(gap.shape[0]):
-        policy[s] = order[last]
-        for i in range(last):
-            if gap[s, order[i]] <= tolerance[s]:
-                policy[s] = order[i]
-                break
+def first_within(
+    gap: Floats, weight: Floats, tolerance: Floats, order: Integers, policy: Integers, first: int, last: int
+) -> float:
+    """policy(s) = the first action of ``order`` with weight(s) gap(s, a) <= tolerance(s), or the last one.
 
-
-@compiled
-def first_within_weighted(
-    gap: Floats, weight: Floats, tolerance: float, order: Integers, policy: Integers, first: int, last: int
-) -> tuple[float, bool]:
-    """As `first_within` for weight(s) gap(s, a) and one tolerance, and `nearest_gap` for tolerance/weight(s).
-
-    Also returns whether the policy is another one than was there before.
+    Returns how near a gap came to tolerance/weight, over the comparisons that decided.
     """
-    nearest, final, changed = np.inf, order.size - 1, False
+    nearest, final = np.inf, order.size - 1
     for s in range(first, last):
-        chosen = order[final]
+        chosen, own = order[final], tolerance[s] / max(weight[s], 1e-300)
         for i in range(final):
-            if gap[s, order[i]] * weight[s] <= tolerance:
-                chosen = order[i]
+            a = order[i]
+            nearest = min(nearest, abs(gap[s, a] - own))
+            if gap[s, a] * weight[s] <= tolerance[s]:
+                chosen = a
                 break
-        changed |= policy[s] != chosen
         policy[s] = chosen
-        own = tolerance / max(weight[s], 1e-300)
-        for i in range(final):
-            room = gap[s, order[i]] - own
-            nearest = min(nearest, abs(room))
-            if room <= 0.0:
-                break
-    return nearest, changed
-
-
-@compiled
-def nearest_gap(gap: Floats, tolerance: Floats, order: Integers) -> float:
-    """Return the smallest distance of a gap from its tolerance, over the comparisons that decided."""
-    nearest = np.inf
-    for s in range(gap.shape[0]):
-        for i in range(order.size - 1):
-            room = gap[s, order[i]] - tolerance[s]
-            nearest = min(nearest, abs(room))
-            if room <= 0.0:
-                break
     return nearest
 
 
 @compiled
-def is_sure(gap: Floats, weight: Floats, tolerance: float, order: Integers, margin: Floats, stretch: float) -> bool:
+def is_sure(gap: Floats, weight: Floats, tolerance: Floats, order: Integers, margin: Floats, stretch: float) -> bool:
     """Whether every comparison that decided comes out the same for gaps within ``margin`` and weights within a factor.
 
-    Compared are weight(s) gap(s, a) and ``tolerance``; another run's weight is between weight/stretch and
+    Compared are weight(s) gap(s, a) and tolerance(s); another run's weight is between weight/stretch and
     weight*stretch.
     """
     for s in range(gap.shape[0]):
         for i in range(order.size - 1):
             a = order[i]
-            if (gap[s, a] - margin[s, a]) * weight[s] / stretch > tolerance:
+            if (gap[s, a] - margin[s, a]) * weight[s] / stretch > tolerance[s]:
                 continue
-            if (gap[s, a] + margin[s, a]) * weight[s] * stretch < tolerance:
+            if (gap[s, a] + margin[s, a]) * weight[s] * stretch < tolerance[s]:
                 break
             return False
     return True
@@ -120,3 +90,42 @@ def widest(gap: Floats, noise: Floats, order: Integers, enough: float, free: flo
                     if height < most:
                         most, at = height, gap[s, c] - height * noise[s, c]
             cut[s, t], room[s, t] = max(at, gap[s, t]), most
+
+
+@compiled
+def row_deviations(
+    indptr: Integers,
+    next_state: NDArray[np.int32],
+    probability: Floats,
+    added: Floats,
+    factor: float,
+    value: Floats,
+    out: Floats,
+    first: int,
+    last: int,
+) -> None:
+    """out[row] = the variance of added + factor * value(s') over the outcomes of the row."""
+    for row in range(first, last):
+        mean = 0.0
+        for k in range(indptr[row], indptr[row + 1]):
+            mean += probability[k] * (added[k] + factor * value[np.uint32(next_state[k])])
+        total = 0.0
+        for k in range(indptr[row], indptr[row + 1]):
+            off = added[k] + factor * value[np.uint32(next_state[k])] - mean
+            total += probability[k] * off * off
+        out[row] = total
+
+
+@compiled
+def soften(gap: Floats, factor: float, squares: int, weight: Floats, first: int, last: int) -> None:
+    """weight(s, a) in proportion to (1 + factor gap)^-(2^squares), by products alone; they sum to 1 in every state."""
+    for s in range(first, last):
+        total = 0.0
+        for a in range(gap.shape[1]):
+            soft = 1.0 + factor * gap[s, a]
+            for _ in range(squares):
+                soft *= soft
+            weight[s, a] = 1.0 / soft
+            total += weight[s, a]
+        for a in range(gap.shape[1]):
+            weight[s, a] /= total

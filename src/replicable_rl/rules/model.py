@@ -14,31 +14,28 @@ c is the smaller of Hoeffding's and an empirical Bernstein bound; ``docs/proofs-
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning.exact import Optimum, evaluate_policy, gain_of, optimal_values
-from replicable_rl.planning.occupancy import occupancy_of_actions
 from replicable_rl.problem.rows import Rows
+from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.sampling import EpisodeCounts, OutcomeCounts, TransitionCounts
 from replicable_rl.sampling.counts import sums
 from replicable_rl.theory import Units
-from replicable_rl.theory.decisions import EXACT, ROUNDING
+from replicable_rl.theory.decisions import EXACT, POWER, ROUNDING, SOFTENING, Sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from replicable_rl.planning.following import Following
 
-    from numpy.typing import NDArray
-
-    from replicable_rl.planning.losing import PolicyLosses
-    from replicable_rl.problem.source import Source
-
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 ROUNDS, WORTH = 8, 0.9  # in which the bound on the error is made smaller, as long as it is by a tenth
 _CLOSER = 1e-2  # how much more closely a policy is evaluated while a comparison is undecided
@@ -65,28 +62,27 @@ class EmpiricalModel:
         self.known_rewards, self.spec = problem.known_rewards is not None, problem.spec
         self._evaluated = 0.0  # how far off what was evaluated or planned with other rewards may be
         self._made_of, self.fewest_counted = (problem, counts), fewest
+        self._shares: dict[float, Floats] = {}
         row, successor, reward, count = _outcomes(problem, counts)
-        pairs = self.n_states * self.n_actions
-        self.visits = sums(row, count, pairs)
-        if fewest > 1.0:
-            enough = self.visits >= fewest
-            kept = enough[row]
-            row, successor, reward, count = row[kept], successor[kept], reward[kept], count[kept]
-            self.visits = np.where(enough, self.visits, 0.0)
-        self.support = problem.support
-        self.never_tried = np.flatnonzero((self.visits == 0.0) & self.support.of_rows)
-        if self.never_tried.size:
-            row = np.concatenate([row, self.never_tried])
+        visits, self.support = sums(row, count, self.n_states * self.n_actions), problem.support
+        self.visits = np.where(visits >= fewest, visits, 0.0)
+        untried = self.visits == 0.0
+        self.never_tried = np.flatnonzero(untried & self.support.of_rows)
+        if (more := self.never_tried.size) > 0:
+            kept = ~untried[row]
+            stays, worst = self.never_tried // self.n_actions, np.full(more, problem.reward_range[0])
+            row = np.concatenate([row[kept], self.never_tried])
             order = np.argsort(row, kind="stable")
-            row = row[order]
-            successor = np.concatenate([successor, (self.never_tried // self.n_actions).astype(np.int32)])[order]
-            reward = np.concatenate([reward, np.full(self.never_tried.size, problem.reward_range[0])])[order]
-            count = np.concatenate([count, np.ones(self.never_tried.size)])[order]
-        share = count / np.maximum(self.visits, 1.0)[row]
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=pairs))])
-        units = Units.of(problem)
+            row, successor = row[order], np.concatenate([successor[kept], stays.astype(np.int32)])[order]
+            reward = np.concatenate([reward[kept], worst])[order]
+            count = np.concatenate([count[kept], np.ones(more)])[order]
         self.table = TabularMDP(
-            Rows(indptr, successor, share, units.reward(reward)),
+            Rows(
+                np.concatenate([[0], np.cumsum(np.bincount(row, minlength=visits.size))]),
+                successor,
+                count / np.maximum(self.visits, 1.0)[row],
+                Units.of(problem).reward(reward),
+            ),
             n_actions=self.n_actions,
             gamma=problem.gamma,
             initial=_initial(problem, counts),
@@ -136,24 +132,31 @@ class EmpiricalModel:
         """The samples of the pair that has fewest."""
         return float(self.visits[self.support.of_rows].min())
 
+    @property
+    def sizes(self) -> Sizes:
+        """What the bounds know of it."""
+        allowed = None if self.support.whole else self.support.pairs
+        return Sizes(self.n_states, self.n_actions, self.gamma, self.known_rewards, allowed_pairs=allowed)
+
     # --- losses ------------------------------------------------------------------------------------
+
+    @cached_property
+    def following(self) -> Following:
+        """What follows policies through the model."""
+        from replicable_rl.planning.following import Following
+
+        return Following(self.table)
 
     def loss(self, policy: Integers, over: str = "initial", tolerance: float | None = None) -> float:
         """Return the loss of a policy on the model: from the first state on, or in the worst state."""
-        from replicable_rl.planning._following import weighted_sum
-
         evaluation = evaluate_policy(self.table, policy, tolerance=tolerance)
         if not evaluation.converged:
             self._evaluated = max(self._evaluated, evaluation.error)
-        lost = self.best.value - evaluation.value
-        return float(lost.max()) if over == "worst" else weighted_sum(self.table.initial, lost)
+        return self.following.total(self.best.value - evaluation.value, over)
 
     def most_to_lose(self, over: str = "initial") -> float:
         """Return what no policy can lose more than on the model: all that the best one is worth."""
-        from replicable_rl.planning._following import weighted_sum
-
-        value = self.best.value
-        return float(value.max()) if over == "worst" else weighted_sum(self.table.initial, value)
+        return self.following.total(self.best.value, over)
 
     def gap_of(self, policy: Integers) -> Floats:
         """Return the gaps of the actions that a policy takes, (S,)."""
@@ -188,6 +191,23 @@ class EmpiricalModel:
                 return lost <= limit, lost + tolerance if lost <= limit else lost - tolerance
             tolerance = max(tolerance * _CLOSER, 1e-10)
 
+    def _bounds(self, policy: Integers, limit: float, over: str, enough: float) -> Iterator[tuple[float, float]]:
+        """Yield bounds on the loss of a policy by its gaps, closer and closer, as long as they are had for little.
+
+        A loss of more than ``enough`` need not be known.
+        """
+        gap, horizon = self.gap_of(policy), 1.0 / (1.0 - self.gamma)
+        if self.following.pays:
+            yield self.following.losses_between(policy, gap, limit, over)
+        elif over == "initial":  # often a few steps from the first state on tell
+            ends = enough / horizon * (1.0 + _ROUNDED_SUM)
+            for times in (1, _FURTHER):
+                share, left, cost = self.following.shares_of_actions(policy, gap, ends, times)
+                if cost > ends:
+                    yield horizon * cost, math.inf
+                least = horizon * self.following.weighted(share, gap)
+                yield least, least + horizon * left * float(gap.max())
+
     def loss_deviation(self, policy: Integers, over: str = "initial") -> float:
         """Return about the standard deviation of what a policy loses on such data: the noise of all pairs, followed.
 
@@ -200,58 +220,45 @@ class EmpiricalModel:
             first[np.argmax(lost)] = 1.0
         states, apart = np.arange(self.n_states), np.zeros((self.n_states, self.n_actions))
         for sign, actions in ((1.0, self.best.policy), (-1.0, policy)):
-            share, left, _ = occupancy_of_actions(self.table, actions, self.gap_of(actions), first=first)
+            share, left, _ = self.following.shares_of_actions(actions, self.gap_of(actions), first=first)
             apart[states, actions] += sign * share / (1.0 - left)  # as if later steps were like these
-        apart *= self.spread / np.sqrt(np.maximum(self.visits.reshape(apart.shape), 1.0))
+        apart *= self.noise
         return math.sqrt(float((apart * apart).sum())) / (1.0 - self.gamma)
 
-    def _bounds(self, policy: Integers, limit: float, over: str, enough: float) -> Iterator[tuple[float, float]]:
-        """Yield bounds on the loss of a policy by its gaps, closer and closer, as long as they are had for little.
+    def state_shares(self, spent: float) -> Floats:
+        """Return o(s): the discounted share of every state under a policy that is soft on the scale of the loss."""
+        if spent not in self._shares:  # a sure decision asks twice
+            from replicable_rl.planning._sweeps import team
+            from replicable_rl.rules import _kernels
 
-        A loss of more than ``enough`` need not be known.
-        """
-        from replicable_rl.planning._following import weighted_sum
-
-        gap, horizon = self.gap_of(policy), 1.0 / (1.0 - self.gamma)
-        if self._large is not None:
-            yield self._large.between(policy, gap, limit, over)
-        elif over == "initial":  # often a few steps from the first state on tell
-            ends = enough / horizon * (1.0 + _ROUNDED_SUM)
-            for times in (1, _FURTHER):
-                share, left, cost = occupancy_of_actions(self.table, policy, gap, ends, times)
-                if cost > ends:
-                    yield horizon * cost, math.inf
-                least = horizon * weighted_sum(share, gap)
-                yield least, least + horizon * left * float(gap.max())
-
-    @cached_property
-    def _large(self) -> PolicyLosses | None:
-        """What compares losses quickly where there are many states, unless news travel slowly from one to the next."""
-        from replicable_rl.planning.losing import PolicyLosses, pays
-
-        return PolicyLosses(self.table) if pays(self.table) else None
+            weight = np.empty_like(self.gap)
+            with team(self.n_states) as each:
+                each(_kernels.soften, self.gap, SOFTENING / spent, POWER // 2, weight)
+            self._shares = {**self._shares, spent: self.following.shares(weight)}
+        return self._shares[spent]
 
     # --- how far off it may be ----------------------------------------------------------------------
 
     @cached_property
     def spread(self) -> Floats:
         """The standard deviation of r + gamma V^ after each pair, (S, A): of one sample."""
-        found, of_rewards = self.spread_between, self._reward_variance()
-        return found if of_rewards is None else np.sqrt(found * found + of_rewards.reshape(found.shape))
+        _, counts = self._made_of
+        if self.known_rewards or counts.squares is None:
+            return self.spread_between
+        n = np.maximum(self.visits, 1.0)  # the mean variance of the rewards of a transition
+        merged = sums(counts.row, counts.squares, n.size) / n * (1.0 - self.gamma) ** 2
+        of_rewards = np.where(self.visits > 0.0, merged, 0.0).reshape(self.gap.shape)
+        return np.sqrt(self.spread_between * self.spread_between + of_rewards)
 
     @cached_property
     def spread_between(self) -> Floats:
         """The same, as if every transition had one reward, the mean of those that came with it."""
         return self._deviation(self.table.rows.reward, self.gamma)
 
-    def _reward_variance(self) -> Floats | None:
-        """Return the mean variance of the rewards of a transition, of every pair; None where each has one reward."""
-        _, counts = self._made_of
-        if self.known_rewards or counts.squares is None:
-            return None
-        n = np.maximum(self.visits, 1.0)
-        found: Floats = sums(counts.row, counts.squares, n.size) / n * (1.0 - self.gamma) ** 2
-        return np.where(self.visits > 0.0, found, 0.0)
+    @property
+    def noise(self) -> Floats:
+        """The standard deviation of the mean of r + gamma V^ after each pair, (S, A)."""
+        return self.spread / np.sqrt(np.maximum(self.visits.reshape(self.gap.shape), 1.0))
 
     def spread_of_some(self) -> float:
         """Return the largest of some of them, the first."""
@@ -260,13 +267,12 @@ class EmpiricalModel:
     def _deviation(self, added: Floats, factor: float, states: int | None = None) -> Floats:
         """Return the standard deviation of ``added + factor * V^`` after each pair of the first states, or of all."""
         from replicable_rl.planning._sweeps import team
-        from replicable_rl.rules._model_kernels import row_deviations
+        from replicable_rl.rules._kernels import row_deviations
 
-        rows, n_states = self.table.rows, min(states or self.n_states, self.n_states)
-        out = np.empty(n_states * self.n_actions)
+        rows, out = self.table.rows, np.empty(min(states or self.n_states, self.n_states) * self.n_actions)
         with team(out.size) as each:
             each(row_deviations, rows.indptr, rows.next_state, rows.probability, added, factor, self.best.value, out)
-        return np.sqrt(out).reshape(n_states, self.n_actions)
+        return np.sqrt(out).reshape(-1, self.n_actions)
 
     def _row_means(self, x: Floats) -> Floats:
         """Return the mean of x over the outcomes of each pair, (S, A)."""
@@ -276,7 +282,7 @@ class EmpiricalModel:
         rows, out = self.table.rows, np.empty(self.visits.size)
         with team(out.size) as each:
             each(row_means, rows.indptr, rows.probability, x, 0.0, out)
-        return out.reshape(self.n_states, self.n_actions)
+        return out.reshape(-1, self.n_actions)
 
     def mean_error(self, delta: float, value_error: Floats | None = None) -> Floats:
         """Return c(s, a): the mean of r + gamma V* is this close to its expectation, except with probability delta.
@@ -298,22 +304,23 @@ class EmpiricalModel:
         found = np.where(n >= 1.0, np.minimum(bound, 1.0), 1.0)
         return self.support.settle(found, 0.0)  # of nothing, nothing is wrong
 
-    def value_error(self, delta: float, bound: str = "bernstein") -> tuple[Floats, float]:
+    def value_error(self, delta: float) -> tuple[Floats, float]:
         """Return w(s, a), which bounds |Q^ - Q*| except with probability delta, and what bounds it for any second run.
 
         A second run has as many samples of every pair; its bound is one number for all pairs, and fails with
-        probability delta too. ``bound`` is "hoeffding" or "bernstein".
+        probability delta too.
         """
         c = self.mean_error(delta)
-        w = self._planned(c)
-        for _ in range(ROUNDS if bound == "bernstein" else 0):  # the closer V^ is known to be, the closer the variance
+        w = self.carried(c)
+        for _ in range(ROUNDS):  # the closer V^ is known to be, the closer the variance
             c, before = np.minimum(c, self.mean_error(delta, w.max(axis=1))), float(w.max())
-            w = self._planned(c)
+            w = self.carried(c)
             if w.max() > WORTH * before:
                 break
         return w, min(1.0, float(c.max()) / (1.0 - self.gamma) + ROUNDING)
 
-    def _planned(self, c: Floats) -> Floats:
+    def carried(self, c: Floats) -> Floats:
+        """Return w for the errors c of the means: how far they carry."""
         planned = optimal_values(self.table, rewards=c)
         return np.clip(planned.q + planned.error + ROUNDING, 0.0, 1.0)
 
@@ -334,8 +341,6 @@ def _outcomes(
 
 
 def _initial(problem: Source, counts: OutcomeCounts | TransitionCounts) -> Floats | None:
-    starts = counts.starts if isinstance(counts, EpisodeCounts) else None
-    if problem.initial is not None or starts is None:
+    if problem.initial is not None or not isinstance(counts, EpisodeCounts) or counts.starts is None:
         return problem.initial
-    shares: Floats = starts / float(starts.sum())
-    return shares
+    return counts.starts / float(counts.starts.sum())

@@ -3,44 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown, speaking_as
-from replicable_rl.theory.decisions import ROUNDING, Sizes
+from replicable_rl.randomness import SharedRandomness
+from replicable_rl.rules.model import EmpiricalModel
+from replicable_rl.theory.decisions import PROVED, ROUNDING, Sizes
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from replicable_rl.compiled import Team
-    from replicable_rl.randomness import SharedRandomness
-    from replicable_rl.rules.model import EmpiricalModel
-
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 _QUANTITIES = 8  # more actions than this are taken for quantities, and the default order goes from coarse to fine
-
-
-class Tuning(NamedTuple):
-    """What a plan tells a rule.
-
-    ``spent`` is the loss that the rule may spend, ``parameter`` its own parameter, and ``over`` whether losses are
-    those from the first state on or of the worst state. ``ignored``, (S,), marks states that are hardly ever reached:
-    they get the first allowed action, in the rule's order.
-    """
-
-    spent: float
-    parameter: float
-    over: str = "initial"
-    ignored: NDArray[np.bool_] | None = None
-
-    def __repr__(self) -> str:
-        return short_repr(self)
 
 
 class Margin(NamedTuple):
@@ -71,7 +50,7 @@ class Margin(NamedTuple):
     @classmethod
     def without_values(cls, model: EmpiricalModel, delta: float) -> Margin:
         """Return what is known before the error of Q^ is: all margins are at least these."""
-        sizes, n, nothing = sizes_of(model), max(model.fewest, 1.0), np.zeros((0, 0))
+        sizes, n, nothing = model.sizes, max(model.fewest, 1.0), np.zeros((0, 0))
         rows, policies = 2.0 * sizes.row_error(n, delta / 4.0), 2.0 * sizes.any_policy(n, delta / 4.0)
         return cls(nothing, nothing, sizes, 0.0, rows, policies)
 
@@ -82,10 +61,22 @@ class Margin(NamedTuple):
         return min(by_gaps, self.value + self.policies) + 2.0 * ROUNDING * s.horizon
 
 
-def sizes_of(model: EmpiricalModel) -> Sizes:
-    """Return what the bounds know of a model."""
-    allowed = None if model.support.whole else model.support.pairs
-    return Sizes(model.n_states, model.n_actions, model.gamma, model.known_rewards, allowed_pairs=allowed)
+class Tuning(NamedTuple):
+    """What a plan tells a rule.
+
+    ``spent`` is the loss that the rule may spend, ``parameter`` its own parameter, and ``over`` whether losses are
+    those from the first state on or of the worst state. ``ignored``, (S,), marks states that are hardly ever reached:
+    they get the first allowed action, in the rule's order. With a ``margin`` the rule also says whether it is sure.
+    """
+
+    spent: float
+    parameter: float
+    over: str = "initial"
+    ignored: NDArray[np.bool_] | None = None
+    margin: Margin | None = None
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 class Decision(NamedTuple):
@@ -115,41 +106,84 @@ class Decision(NamedTuple):
         return short_repr(self)
 
 
-class Rule(Protocol):
+class Rule(ABC):
     """Decides from an empirical model and shared numbers, and from nothing else.
 
-    A rule may also have ``check_problem(problem)``, which refuses a problem before a sample is drawn, and
-    ``published``, true where it was fixed before the shared seed: which pairs of a log count is then not drawn from it.
+    A rule of your own derives from it and has an ``id``. It is best a frozen dataclass: its fields are its identity.
+
+    Attributes
+    ----------
+    setting : str
+        The field that holds the parameter of the rule; None in that field is what epsilon allows.
+    published : bool
+        Whether the rule was fixed before the shared seed: which pairs of a log count is then not drawn from it.
     """
 
+    id: ClassVar[str] = ""
+    setting: ClassVar[str] = ""
+    published: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.parameter is not None:
+            checked = check_in_open_interval(type(self).__name__, self.setting, self.parameter, 0.0, math.inf)
+            object.__setattr__(self, self.setting, checked)
+
     @property
-    def id(self) -> str: ...  # noqa: D102
+    def parameter(self) -> float | None:
+        """The parameter of the rule; None where it has none, or takes what epsilon allows."""
+        return vars(self)[self.setting] if self.setting else None
 
-    def decide(
-        self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning, margin: Margin | None = None
-    ) -> Decision:
-        """Return the decision; with a margin, also whether it is a sure one."""
-        ...
+    @property
+    def order(self) -> tuple[int, ...] | None:
+        """In which order actions are preferred, where somebody said so."""
+        return None
+
+    def preferred(self, n_actions: int) -> Integers:
+        """Return the order in which actions are taken where the data need not be looked at."""
+        return np.arange(n_actions)
+
+    def check_problem(self, problem: Any) -> None:  # noqa: B027  # most rules fit every problem
+        """Refuse a problem before a sample is drawn."""
+
+    @abstractmethod
+    def decide(self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning) -> Decision:
+        """Return the decision."""
 
 
-class Ordered:
+def decided_by(rule: Rule, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning) -> Decision:
+    """Return what a rule decides; one of your own cannot say that it is sure, for nothing is proved of it."""
+    decision = rule.decide(model, shared, tuning)
+    if rule.id in PROVED:
+        return decision
+    if not isinstance(decision, Decision) or not isinstance(decision.outputs, Mapping):
+        raise InvalidInput(
+            f"PlugInPolicy: decide of the rule {rule.id!r} must return rules.Decision({{'policy': actions}}), "
+            f"got {shown(decision)}."
+        )
+    policy = decision.outputs.get("policy")
+    if policy is not None and model.support.actions("PlugInPolicy", policy) is None:
+        raise InvalidInput(f"PlugInPolicy: the policy of the rule {rule.id!r} must be one action for every state.")
+    return decision._replace(sure=False)
+
+
+class Ordered(Rule):
     """What rules have in common that prefer actions in an order."""
 
     order: tuple[int, ...] | None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         with speaking_as(type(self).__name__):
             object.__setattr__(self, "order", check_order(self.order))
+
+    def preferred(self, n_actions: int) -> Integers:
+        """Return the order, or the default one."""
+        return action_order(self.order, n_actions)
 
     def check_problem(self, problem: Any) -> None:
         """Refuse a problem whose actions are not those of the order."""
         with speaking_as(type(self).__name__):
             action_order(self.order, problem.n_actions)
-
-
-def preferred_first(rule: Any, n_actions: int) -> Integers:
-    """Return the order in which a rule takes actions where it need not look at the data."""
-    return action_order(rule.order, n_actions) if isinstance(rule, Ordered) else np.arange(n_actions)
 
 
 def action_order(order: tuple[int, ...] | None, n_actions: int) -> Integers:
@@ -168,11 +202,11 @@ def action_order(order: tuple[int, ...] | None, n_actions: int) -> Integers:
         return np.array(order, dtype=np.int64)
     if n_actions <= _QUANTITIES:
         return np.arange(n_actions)
-    step, found = 1 << (n_actions - 1).bit_length() - 1, [0]
+    step, actions = 1 << (n_actions - 1).bit_length() - 1, [0]
     while step:
-        found += range(step, n_actions, 2 * step)
+        actions += range(step, n_actions, 2 * step)
         step //= 2
-    return np.array(found, dtype=np.int64)
+    return np.array(actions, dtype=np.int64)
 
 
 def check_order(order: object) -> tuple[int, ...] | None:
@@ -185,48 +219,41 @@ def check_order(order: object) -> tuple[int, ...] | None:
         raise InvalidInput(f"rule: order must be a list of actions such as (1, 0), got {shown(order)}.")
     actions = tuple(check_integer("rule", "order", action, low=0, high=2**31 - 1) for action in order)
     if len(set(actions)) < len(actions):
-        twice, _ = Counter(actions).most_common(1)[0]
+        twice = max(actions, key=actions.count)
         raise InvalidInput(f"rule: order must name every action once, got action {twice} twice.")
     return actions
 
 
-def check_parameter(rule: object, name: str) -> None:
-    """See that an optional parameter of a rule is a positive number."""
-    value = getattr(rule, name)
-    if value is not None:
-        checked = check_in_open_interval(type(rule).__name__, name, value, 0.0, math.inf)
-        object.__setattr__(rule, name, checked)
+class Compared(NamedTuple):
+    """The policy of a comparison, and how near a gap came to the tolerance of its state, in units of gaps."""
+
+    policy: Integers
+    nearest: float
 
 
-def first_within(gap: Floats, tolerance: Floats, order: Integers) -> Integers:
-    """Return, for every state, the first action in ``order`` whose gap is at most the state's tolerance.
+def first_within(gap: Floats, tolerance: Floats, order: Integers, weight: Floats | None = None) -> Compared:
+    """Return, for every state, the first action in ``order`` whose weighted gap is at most the state's tolerance.
 
-    >>> first_within(np.array([[0.2, 0.1, 0.0]]), np.array([0.15]), np.array([0, 1, 2])).tolist()
+    The last action is taken where there is none, and so never compared.
+
+    >>> first_within(np.array([[0.2, 0.1, 0.0]]), np.array([0.15]), np.array([0, 1, 2])).policy.tolist()
     [1]
     """
+    from replicable_rl.planning._sweeps import team
     from replicable_rl.rules import _kernels
 
-    policy = np.empty(gap.shape[0], dtype=np.int64)
-    _kernels.first_within(gap, tolerance, order, policy)
-    return policy
+    policy, weight = np.empty(len(gap), dtype=np.int64), np.ones(len(gap)) if weight is None else weight
+    with team(len(gap)) as each:
+        return Compared(policy, min(each(_kernels.first_within, gap, weight, tolerance, order, policy)))
 
 
-def first_within_weighted(
-    each: Team, gap: Floats, weight: Floats, tolerance: float, order: Integers, policy: Integers
-) -> tuple[float, bool]:
-    """Put into ``policy`` the first action of every state whose weighted gap is within a tolerance.
-
-    Returns how near a gap came, in units of the gaps (the tolerance of a state is ``tolerance/weight``), and whether
-    the policy is another one than was there before.
-    """
+def gaps_are_sure(
+    gap: Floats, tolerance: Floats, order: Integers, margin: Margin, weight: Floats | None = None, stretch: float = 1.0
+) -> bool:
+    """Whether a second run compares weighted gaps with tolerances alike, whose weights are within a factor."""
     from replicable_rl.rules import _kernels
 
-    nearest, changed = zip(*each(_kernels.first_within_weighted, gap, weight, tolerance, order, policy), strict=True)
-    return float(min(nearest)), any(changed)
-
-
-def nearest_gap(gap: Floats, tolerance: Floats, order: Integers) -> float:
-    """Return how near a gap that was compared came to the tolerance of its state; the last action is never compared."""
-    from replicable_rl.rules import _kernels
-
-    return float(_kernels.nearest_gap(gap, tolerance, order))
+    if margin.gap.shape != gap.shape:  # a compiled loop would read beyond its end
+        raise InvalidInput(f"rule: margin must be that of a model of this size, {gap.shape}, got {margin.gap.shape}.")
+    weight = np.ones(len(gap)) if weight is None else weight
+    return bool(_kernels.is_sure(gap, weight, tolerance, order, margin.gap, stretch))

@@ -12,9 +12,8 @@ import numpy as np
 
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.randomness import SharedRandomness, sample_stream
-from replicable_rl.rules.choosing import choose_cuts
-from replicable_rl.rules.cuts import Cuts
-from replicable_rl.rules.published import PublishedCuts
+from replicable_rl.rules import Cuts, PublishedCuts
+from replicable_rl.rules.publishing import choose_cuts
 from replicable_rl.runs import Algorithm, Run, derived_seed
 
 FOLLOWED = "as_published"  # of a run's history: 1 where its policy is the publisher's own

@@ -19,25 +19,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from replicable_rl.randomness import SharedRandomness
-from replicable_rl.rules.affordable import gap_noise, state_shares
-from replicable_rl.rules.cuts import Cuts
-from replicable_rl.rules.rule import action_order, first_within
+from replicable_rl.rules.model import EmpiricalModel, Floats, Integers
+from replicable_rl.rules.published import Cuts
+from replicable_rl.rules.rule import Tuning, action_order, first_within
 from replicable_rl.theory.decisions import DOUBT, ROUNDING
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from replicable_rl.rules.model import EmpiricalModel
-    from replicable_rl.rules.rule import Tuning
-
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
 
 _TRIALS = 32  # of noise, by which the room of a cut is judged
 _CLOSEST = 1e-6  # of the largest deviation: no gap is known better
@@ -51,19 +41,28 @@ _COVERED = 1e-3  # of what may be lost: actions that save less need no place of 
 
 def choose_cuts(model: EmpiricalModel, tuning: Tuning, order: tuple[int, ...] | None = None) -> Cuts:
     """Return the order and the cuts with which two other labs are least likely to differ, as far as these data tell."""
-    noise = gap_noise(model, SharedRandomness(0), _TRIALS)
+    noise = _gap_noise(model)
     noise = np.maximum(noise, _CLOSEST * float(noise.max()) + ROUNDING)
-    share = np.ones(model.n_states) if tuning.over == "worst" else state_shares(model, tuning.spent)
+    share = np.ones(model.n_states) if tuning.over == "worst" else model.state_shares(tuning.spent)
     orders = [action_order(order, model.n_actions)]
     if order is None:
         orders.append(_covering_order(model, share, tuning.spent, orders[0]))
-    found: list[_Candidate] = []
+    candidates: list[_Candidate] = []
     for ignored in (tuning.ignored, None):  # an order may begin with another action than was thought of
         few = tuning._replace(ignored=ignored)
-        found = found or [cuts for one in orders for cuts in _Chooser(model, few, noise, share, one).all()]
-    best = min(found, key=lambda cuts: (max(cuts.differ, _CERTAIN), cuts.lost))
+        candidates = candidates or [cuts for each in orders for cuts in _candidates(model, few, noise, share, each)]
+    best = min(candidates, key=lambda cuts: (max(cuts.differ, _CERTAIN), cuts.lost))
     numbers = best.tolerances, best.policy, best.room, tuple(best.order.tolist())
     return Cuts(*numbers, model.spec, tuning.spent, model.fewest, DOUBT)
+
+
+def _gap_noise(model: EmpiricalModel) -> Floats:
+    """Return about the standard deviation of every gap, (S, A): noise of random signs, followed through the model.
+
+    The signs are always the same, so that two labs see nearly the same.
+    """
+    signs = SharedRandomness(0).uniform("decide/sign", shape=(model.visits.size, _TRIALS))
+    return model.following.noise(model.best.policy, model.noise.reshape(-1, 1) * np.where(signs < 0.5, -1.0, 1.0))
 
 
 class _Candidate(NamedTuple):
@@ -77,45 +76,40 @@ class _Candidate(NamedTuple):
     order: Integers
 
 
-@dataclass(frozen=True)
-class _Chooser:
-    """Cuts in one order of actions, at every price."""
+def _candidates(
+    model: EmpiricalModel, tuning: Tuning, noise: Floats, share: Floats, order: Integers
+) -> Iterator[_Candidate]:
+    """Yield the cuts in one order at falling prices, from the best actions on, while they are affordable.
 
-    model: EmpiricalModel
-    tuning: Tuning
-    noise: Floats  # of gaps, (S, A)
-    share: Floats  # (S,), what a gap costs in each state
-    order: Integers
+    ``noise``, (S, A), is that of gaps, and ``share``, (S,), what a gap costs in each state.
+    """
+    from scipy.special import ndtr  # takes longer to load than all the rest
 
-    def all(self) -> Iterator[_Candidate]:
-        """Yield the cuts at falling prices, from the best actions on, while they are affordable."""
-        from scipy.special import ndtr  # takes longer to load than all the rest
+    from replicable_rl.rules import _kernels
 
-        from replicable_rl.rules import _kernels
-
-        gap, states, ignored = self.model.gap, np.arange(self.model.n_states), self.tuning.ignored
-        cut, room = np.zeros_like(gap), np.full_like(gap, -1.0)  # -1: no cut makes a state take this action
-        free = self.tuning.spent * (1.0 - self.model.gamma)  # a gap that may be lost in every step
-        _kernels.widest(gap, self.noise, self.order, _ENOUGH, free, cut, room)
-        differ = np.where(room >= 0.0, 2.0 * ndtr(-room / _BOTH), np.inf)
-        cost = self.share[:, None] * np.where(np.isfinite(gap), gap, 0.0)
-        last: Integers | None = None
-        dearest = np.where(room >= 0.0, cost, np.inf)  # at an infinite price nothing is lost
-        for score in (dearest, *(differ + price * cost for price in _PRICES / free)):
-            taken = np.argmin(score, axis=1)
-            if last is not None and np.array_equal(taken, last):
-                continue
-            last, r, left = taken, cut[states, taken], room[states, taken]
-            if ignored is not None:  # they take the first action whatever the data say: nothing is compared
-                r, left = np.where(ignored, 1.0, r), np.where(ignored, np.inf, left)
-            policy = first_within(gap, r, self.order)
-            lost = self.model.loss(policy, self.tuning.over, _CLOSE * self.tuning.spent)
-            if lost > (1.0 - 2.0 * _CLOSE) * self.tuning.spent and not np.array_equal(policy, self.model.best.policy):
-                return
-            off = self.model.loss_deviation(policy, self.tuning.over) + 2.0**-1000
-            too_dear = 2.0 * float(ndtr((lost - self.tuning.spent - DOUBT * off) / (_BOTH * off)))
-            chance = float(2.0 * ndtr(-left / _BOTH).sum()) + too_dear
-            yield _Candidate(chance, lost, r, policy, left, self.order)
+    gap, spent, over = model.gap, tuning.spent, tuning.over
+    states, ignored, last = np.arange(model.n_states), tuning.ignored, np.full(model.n_states, -1)
+    cut, room = np.zeros_like(gap), np.full_like(gap, -1.0)  # -1: no cut makes a state take this action
+    free = spent * (1.0 - model.gamma)  # a gap that may be lost in every step
+    _kernels.widest(gap, noise, order, _ENOUGH, free, cut, room)
+    differ = np.where(room >= 0.0, 2.0 * ndtr(-room / _BOTH), np.inf)
+    cost = share[:, None] * np.where(np.isfinite(gap), gap, 0.0)
+    dearest = np.where(room >= 0.0, cost, np.inf)  # at an infinite price nothing is lost
+    for score in (dearest, *(differ + price * cost for price in _PRICES / free)):
+        taken = np.argmin(score, axis=1)
+        if np.array_equal(taken, last):
+            continue
+        last, r, left = taken, cut[states, taken], room[states, taken]
+        if ignored is not None:  # they take the first action whatever the data say: nothing is compared
+            r, left = np.where(ignored, 1.0, r), np.where(ignored, np.inf, left)
+        policy, _ = first_within(gap, r, order)
+        lost = model.loss(policy, over, _CLOSE * spent)
+        if lost > (1.0 - 2.0 * _CLOSE) * spent and not np.array_equal(policy, model.best.policy):
+            return
+        off = model.loss_deviation(policy, over) + 2.0**-1000
+        too_dear = 2.0 * float(ndtr((lost - spent - DOUBT * off) / (_BOTH * off)))
+        chance = float(2.0 * ndtr(-left / _BOTH).sum()) + too_dear
+        yield _Candidate(chance, lost, r, policy, left, order)
 
 
 def _covering_order(model: EmpiricalModel, share: Floats, spent: float, usual: Integers) -> Integers:
