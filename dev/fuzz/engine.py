@@ -57,7 +57,7 @@ def fuzz(mutations: int, seed: int, kinds: tuple[str, ...] = tuple(KINDS)) -> Fo
 
 def _sound(kind: Kind, folder: Path) -> tuple[Path, Path, Any]:
     """Write a sound file; return it, where its mutants go, and what it holds."""
-    suffix = {"problem": ".npz", "store": ".sqlite", "plan": ".json", "cuts": ".json"}.get(kind.name, "")
+    suffix = {"store": ".sqlite", "plan": ".json", "log": "", "results": ""}.get(kind.name, ".npz")
     source, mutant = folder / f"sound-{kind.name}{suffix}", folder / f"mutant-{kind.name}{suffix}"
     kind.write(source)
     copied(source, mutant)

@@ -110,14 +110,14 @@ def _changed_zip(data: bytes, rng: random.Random) -> bytes:
     if way == "drop":
         del members[i]
     elif way == "rename":
-        members[i] = (rng.choice(("x.npy", "../x", "", "metadata.npy")), content)
+        members[i] = (rng.choice(("x.npy", "../x", "", "header.json")), content)
     elif way == "bomb":
         members[i] = (name, content[:128] + bytes(rng.choice((1 << 20, 1 << 24))))
     else:
         how = rng.choice(("flip", "byte", "cut", "insert"))
         members[i] = (name, _changed_bytes(bytearray(content), how, rng))
     stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(stream, "w", rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as archive:
         for name, content in dict(members).items():
             archive.writestr(name or "empty", content)
     return stream.getvalue()
