@@ -12,6 +12,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, TypeVar, overload
 
 from replicable_rl import problem as problems
@@ -27,7 +28,7 @@ from replicable_rl.runs import load_plugins as load_plugins
 
 _GYMNASIUM = "gymnasium/"
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*-v[0-9]+")
-_SCIENTIFIC = re.compile(r"(-?)([0-9]{0,40})(?:\.([0-9]{0,40}))?e\+?([0-9]{1,3})", re.IGNORECASE)
+_SCIENTIFIC = re.compile(r"-?([0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})e\+?[0-9]{1,3}", re.IGNORECASE)
 Kind = TypeVar("Kind")
 
 PROBLEMS: dict[str, Callable[..., TabularMDP]] = {
@@ -303,15 +304,9 @@ def whole_number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        match = _SCIENTIFIC.fullmatch(text)
-        if match is None:
+        if not _SCIENTIFIC.fullmatch(text) or (number := Decimal(text)) != number.to_integral_value():
             raise
-        sign, whole, fraction, exponent = match.groups(default="")
-        digits = fraction.rstrip("0")
-        zeros = int(exponent) - len(digits)
-        if not whole + fraction or zeros < 0:
-            raise
-        return int(f"{sign}0{whole}{digits}{'0' * zeros}")
+        return int(number)
 
 
 def _from_gymnasium(id: str, params: Mapping[str, Any]) -> TabularMDP:

@@ -176,13 +176,8 @@ def _ordered(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
 
 def implied(name: str) -> set[str]:
     """Return all levels that a level implies, directly or through others."""
-    found: set[str] = set()
-    waiting = {name}
-    while waiting:
-        one = waiting.pop()
-        new = set(LEVELS[one].implies if one in LEVELS else ()) - found
-        found, waiting = found | new, waiting | new
-    return found
+    direct = LEVELS[name].implies if name in LEVELS else ()  # what is implied was there before: no circles
+    return set(direct).union(*map(implied, direct))
 
 
 def _freeze_value(name: str, output: Any) -> Any:

@@ -263,7 +263,7 @@ class Run(Artifact):
     @property
     def history_digest(self) -> str | None:
         """The digest of the history; None where there is none."""
-        if type(self.history) is KeptHistory:  # `isinstance` asks more, and there are many
+        if isinstance(self.history, KeptHistory):
             return self.history.digest
         return history_digest(self.history) if self.history else None
 

@@ -203,6 +203,7 @@ class RunSpec:
         )
 
 
+@dataclass(frozen=True, repr=False)
 class RunFamily:
     """All runs of one algorithm on one problem with samples of one sampler, or with recorded ones (sampler None).
 
@@ -214,26 +215,19 @@ class RunFamily:
     True
     """
 
-    def __init__(self, problem: ObjectSpec, algorithm: ObjectSpec, sampler: str | None = COUNTS) -> None:
-        self.problem, self.algorithm, self.sampler = problem, algorithm, sampler
-        # In canonical JSON keys are sorted, so sample and shared seed come last; hash what comes before them once.
-        start = b'{"algorithm":%b,"problem":%b,"sample":{' % tuple(
-            canonical_json(spec.to_json()) for spec in (algorithm, problem)
-        )
-        drawn = b'"kind":"drawn","sampler":%b,"seed":"' % canonical_json(sampler)
-        self._hash = hashlib.sha256(start + (b'"digest":' if sampler is None else drawn))
+    problem: ObjectSpec
+    algorithm: ObjectSpec
+    sampler: str | None = COUNTS
 
-    def __reduce__(self) -> tuple[type[RunFamily], tuple[ObjectSpec, ObjectSpec, str | None]]:
-        return RunFamily, (self.problem, self.algorithm, self.sampler)  # a hash under way cannot be copied
+    @cached_property
+    def _start(self) -> bytes:
+        """What all their identities begin with: in canonical JSON keys are sorted, so sample and seed come last."""
+        specs = tuple(canonical_json(spec.to_json()) for spec in (self.algorithm, self.problem))
+        drawn = b'"kind":"drawn","sampler":%b,"seed":"' % canonical_json(self.sampler)
+        return b'{"algorithm":%b,"problem":%b,"sample":{' % specs + (b'"digest":' if self.sampler is None else drawn)
 
     def __repr__(self) -> str:
         return described(self, f"{brief(self.problem.text, 200)}, {brief(self.algorithm.text, 200)}, {self.sampler}")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, RunFamily) and self.__reduce__() == other.__reduce__()
-
-    def __hash__(self) -> int:
-        return hash((self.problem, self.algorithm, self.sampler))
 
     def key(self, shared_seed: int, sample: int | str) -> str:
         """Return the digest of the `RunSpec` with this shared seed and sample."""
@@ -241,9 +235,9 @@ class RunFamily:
 
     def digests(self, seeds: Iterable[tuple[int, int | str]]) -> list[bytes]:
         """Return the same as bytes, for many shared seeds and samples."""
-        found, recorded = [], self.sampler is None
+        found, recorded, start = [], self.sampler is None, hashlib.sha256(self._start)
         for shared_seed, sample in seeds:
-            digest = self._hash.copy()
+            digest = start.copy()
             said = f'{canonical_json(sample).decode()},"kind":"recorded' if recorded else sample
             digest.update(f'{said}"}},"shared_seed":"{shared_seed}"}}'.encode())
             found.append(digest.digest())
