@@ -72,8 +72,15 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
         numbers = plan.numbers
         meaning = "entry is within epsilon" if numbers.norm == "entry" else "row is within epsilon in l1"
         heading = f"norm {numbers.norm}: every {meaning} of the truth"
-        columns = {name: _column(variant) for name, variant in _variants(numbers).items()}
-        return heading, f"n = {number(numbers.calls)}", columns
+        variants = {"ApproximateMDP": numbers}
+        if numbers.rho is not None:
+            sizes = numbers.n_states, numbers.n_actions, numbers.epsilon, numbers.delta
+            kind: dict[str, Any] = {"norm": numbers.norm, "form": numbers.form, "known_rewards": numbers.known_rewards}
+            kind["allowed_pairs"] = numbers.allowed_pairs
+            plain, replicable = approximate_mdp(*sizes, **kind), approximate_mdp(*sizes, numbers.rho, **kind)
+            own = {} if numbers.calls in (plain.calls, replicable.calls) else {"this run": numbers}
+            variants = {**own, "ApproximateMDP": plain, "replicable": replicable}
+        return heading, f"n = {number(numbers.calls)}", {name: _column(variant) for name, variant in variants.items()}
 
     def solve(self, source: Generative, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r, which the baseline does not use, and fresh samples from ``rng``."""
@@ -182,18 +189,6 @@ def _status(learned: LearnedModel) -> Status:
         sentence = f"{learned.self_loops} of {rows} rows were rounded to nothing and became self-loops"
         return Status(StatusCode.COMPLETED, sentence)
     return Status(StatusCode.COMPLETED, f"learned all {rows} rows")
-
-
-def _variants(numbers: ApproximateMDPNumbers) -> dict[str, ApproximateMDPNumbers]:
-    """Return what a plan is shown beside: the empirical model, and the replicable one."""
-    if numbers.rho is None:
-        return {"ApproximateMDP": numbers}
-    sizes = numbers.n_states, numbers.n_actions, numbers.epsilon, numbers.delta
-    kind: dict[str, Any] = {"norm": numbers.norm, "form": numbers.form, "known_rewards": numbers.known_rewards}
-    kind["allowed_pairs"] = numbers.allowed_pairs
-    plain, replicable = approximate_mdp(*sizes, **kind), approximate_mdp(*sizes, numbers.rho, **kind)
-    own = {} if numbers.calls in (plain.calls, replicable.calls) else {"this run": numbers}
-    return {**own, "ApproximateMDP": plain, "replicable": replicable}
 
 
 def _column(numbers: ApproximateMDPNumbers) -> dict[str, float | str | None]:

@@ -36,16 +36,8 @@ if TYPE_CHECKING:
 
 _AFFORDABLE = AffordableTolerance()
 _PROOFS = "docs/proofs-decisions.md"
-_PARAMETERS = {
-    decisions.ROUNDED: "beta",
-    decisions.GUMBEL: "lambda",
-    decisions.TOLERANCE: "x",
-    decisions.PUBLISHED: "doubt",
-}
-_SIDE_BY_SIDE = (
-    *(decisions.AFFORDABLE, decisions.PUBLISHED, decisions.TOLERANCE, decisions.ROUNDED),
-    *(decisions.GUMBEL, decisions.GREEDY),
-)
+_PARAMETERS = {decisions.ROUNDED: "beta", decisions.GUMBEL: "lambda", decisions.TOLERANCE: "x"}
+_PARAMETERS |= {decisions.PUBLISHED: "doubt"}
 _SAME = {decisions.ROUNDED: "Q, policy", decisions.GREEDY: "-"}  # the others: the policy
 
 
@@ -220,7 +212,11 @@ class PlugInPolicy(Promise[PlugInNumbers]):
                 "spent by the rule": numbers.spent,
             }
             return heading, f"{number(numbers.samples)} transitions", {"this run": exploring}
-        rules = {"this run": _row(numbers)} | {rule: _row(_with_rule(numbers, rule)) for rule in _SIDE_BY_SIDE}
+        promise: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "over": self.over}
+        promise |= {"known_rewards": numbers.known_rewards, "allowed_pairs": numbers.allowed_pairs}
+        sizes = numbers.n_states, numbers.n_actions, numbers.gamma
+        rules = {rule: _row(plug_in_policy(*sizes, **promise, rule=rule)) for rule in PROVED}
+        rules = {"this run": _row(numbers)} | rules
         n = number(numbers.per_pair) if numbers.per_pair < MOST else "2**200, where the search ends"
         return (
             heading,
@@ -357,13 +353,6 @@ def _where(plan: Plan[PlugInNumbers]) -> str:
     on_average = numbers.over == "initial" and numbers.rule in (decisions.AFFORDABLE, decisions.PUBLISHED)
     start = "on average over all states" if plan.anywhere else "from the first state on"
     return start if on_average else "in every state"
-
-
-def _with_rule(numbers: PlugInNumbers, rule: str) -> PlugInNumbers:
-    """Return the numbers of another rule with the same promise."""
-    sizes: dict[str, Any] = vars(numbers.sizes) | {"rule": rule, "over": numbers.over}
-    del sizes["weighed"]
-    return plug_in_policy(**sizes, epsilon=numbers.epsilon, delta=numbers.delta, rho=numbers.rho or 0.5)
 
 
 def _row(numbers: PlugInNumbers) -> dict[str, float | str | None]:

@@ -56,7 +56,7 @@ _PARTS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)  # of epsilon that a rule may sp
 _OWNER = "theory.plug_in_policy"
 GREEDY, ROUNDED, GUMBEL, TOLERANCE = "greedy", "rounded", "gumbel", "tolerance"
 AFFORDABLE, PUBLISHED = "affordable", "published"
-PROVED = (GREEDY, ROUNDED, GUMBEL, TOLERANCE, AFFORDABLE, PUBLISHED)  # the ids of the rules that the proofs know
+PROVED = (AFFORDABLE, PUBLISHED, TOLERANCE, ROUNDED, GUMBEL, GREEDY)  # the ids of the rules that the proofs know
 
 
 @dataclass(frozen=True)
@@ -354,13 +354,8 @@ def plug_in_policy(
         else:
             spent = 0.0 if rule == GREEDY else spent
             tuned = _tuned(sizes, rule, spent, delta, parameter)
-    sized: dict[str, Any] = {
-        "per_pair": samples or needed,
-        "per_pair_needed": needed,
-        "spent": spent,
-        "parameter": tuned,
-    }
-    return PlugInNumbers(**problem, **promise, **sized, rule=str(rule))
+    sized: dict[str, Any] = {"per_pair": samples or needed, "per_pair_needed": needed, "spent": spent}
+    return PlugInNumbers(**problem, **promise, **sized, rule=str(rule), parameter=tuned)
 
 
 def check_plug_in(
