@@ -31,8 +31,8 @@ from replicable_rl.runs import (
     Drawn,
     Level,
     LibraryClaim,
+    Logged,
     ObjectSpec,
-    Recorded,
     Run,
     RunSpec,
     Status,
@@ -151,7 +151,7 @@ def test_every_discount_reward_and_name_survives(
 
 def test_a_run_comes_back_with_all_that_is_said_of_it(path: Path) -> None:
     history = {"a b/c": np.array([np.nan, -0.0, 1e-320, np.inf, -np.inf]), "": np.array([0.1])}
-    recorded = RunSpec(SPEC.problem, SPEC.algorithm, 1, Recorded("ab" * 32))
+    recorded = RunSpec(SPEC.problem, SPEC.algorithm, 1, Logged("ab" * 32))
     for run in (made(), dataclasses.replace(made(history=history), spec=recorded)):
         read = there_and_back(run, path)
         assert read == run

@@ -33,9 +33,9 @@ from replicable_rl.runs import (
     Fingerprints,
     Level,
     LibraryClaim,
+    Logged,
     Measurement,
     ObjectSpec,
-    Recorded,
     Run,
     RunFamily,
     RunSpec,
@@ -218,7 +218,7 @@ specs = st.builds(
     st.builds(ObjectSpec, texts, parameters),
     st.builds(ObjectSpec, texts, parameters),
     seeds,
-    st.builds(Drawn, seeds, texts) | st.builds(Recorded, texts),
+    st.builds(Drawn, seeds, texts) | st.builds(Logged, texts),
 )
 
 
@@ -258,8 +258,8 @@ def test_every_part_of_a_run_changes_its_digest() -> None:
         dataclasses.replace(EXAMPLE, shared_seed=0, sample=Drawn(2**64 - 1)),
         dataclasses.replace(EXAMPLE, sample=Drawn(1)),
         dataclasses.replace(EXAMPLE, sample=Drawn(0, "counts-v2")),
-        dataclasses.replace(EXAMPLE, sample=Recorded("0")),
-        dataclasses.replace(EXAMPLE, sample=Recorded("counts-v1")),
+        dataclasses.replace(EXAMPLE, sample=Logged("0")),
+        dataclasses.replace(EXAMPLE, sample=Logged("counts-v1")),
         dataclasses.replace(EXAMPLE, problem=algorithm, algorithm=problem),
         dataclasses.replace(EXAMPLE, problem=ObjectSpec("riverswim-v2", problem.params)),
         dataclasses.replace(EXAMPLE, problem=ObjectSpec("riverswim-v1", {"n_states": 21, "gamma": 0.95})),

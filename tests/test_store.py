@@ -32,8 +32,8 @@ from replicable_rl.runs import (
     Claims,
     Fingerprints,
     Level,
+    Logged,
     ObjectSpec,
-    Recorded,
     Run,
     RunFamily,
     RunSpec,
@@ -336,7 +336,7 @@ def test_levels_of_ones_own_are_kept_compared_and_read(path: Path, weights: str)
 
 
 def test_recorded_samples_round_trip(path: Path) -> None:
-    log = Recorded("ab" * 32)
+    log = Logged("ab" * 32)
     runs = [Run.of({"policy": [0, i]}, status=DONE).completed(RunSpec(CHAIN, MODEL, i, log)) for i in range(2)]
     failed = Run.failed(RunSpec(CHAIN, MODEL, 2, log), "RuntimeError: out of luck", 0.5)
     with RunStore(path) as store:

@@ -16,8 +16,8 @@ from replicable_rl.runs import (
     AuditSpec,
     Claims,
     Drawn,
+    Logged,
     ObjectSpec,
-    Recorded,
     RunFamily,
     RunSpec,
     Status,
@@ -94,7 +94,7 @@ def _write_plan(path: Path) -> None:
     plan = {
         "audit": AuditSpec(problem, algorithm, (1, 2**64 - 1), rho=0.2, require=0.9).to_json(),
         "drawn": RunSpec(problem, algorithm, 7, Drawn(1)).to_json(),
-        "recorded": RunSpec(problem, algorithm, 7, Recorded("ab" * 32)).to_json(),
+        "recorded": RunSpec(problem, algorithm, 7, Logged("ab" * 32)).to_json(),
         "proved": proved.to_json(),
         "measured": Claims((result.claim(),)).to_json(),
         "status": Status(StatusCode.COMPLETED, "done").to_json(),

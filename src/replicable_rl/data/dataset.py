@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl import runs
 from replicable_rl.canonical import array_digest, json_digest
 from replicable_rl.data.process import Process
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
 from replicable_rl.files import Artifact, Parts
 from replicable_rl.problem.source import Recorded
 from replicable_rl.problem.support import Support
+from replicable_rl.runs import Logged
 from replicable_rl.sampling.counts import EpisodeCounts, width_of
 from replicable_rl.sampling.counts import sums as summed
 from replicable_rl.wording import plural
@@ -148,10 +148,10 @@ class Dataset(Recorded, Artifact):
         return self.process.labels
 
     @cached_property
-    def sample(self) -> runs.Recorded:
+    def sample(self) -> Logged:
         """Which data these are: a digest that depends on what is in the log, not on the order of its rows."""
         arrays = [self.key, self.reward, self.count, *([] if self.starts is None else [self.starts])]
-        return runs.Recorded(json_digest([self.spec.to_json(), array_digest("dataset", *arrays)]))
+        return Logged(json_digest([self.spec.to_json(), array_digest("dataset", *arrays)]))
 
     @cached_property
     def counts(self) -> EpisodeCounts:

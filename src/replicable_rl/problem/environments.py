@@ -125,13 +125,8 @@ def versioned_id(env_id: str, made: gymnasium.Env[Any, Any]) -> str:
 
 def _source(env_id: str, made: gymnasium.Env[Any, Any], params: dict[str, Any]) -> ObjectSpec | None:
     """Return what the process can be made from again, or None if keywords cannot be written down."""
-    if not all(isinstance(value, (str, int, float, bool)) for value in params.values()):
-        return None
-    try:
-        canonical_json(params)  # refuses NaN, infinity and integers beyond 2**53
-    except InvalidInput:
-        return None
-    return ObjectSpec(f"gymnasium/{versioned_id(env_id, made)}", params)
+    plain = all(isinstance(value, (str, int, float, bool)) and _is_plain(value) for value in params.values())
+    return ObjectSpec(f"gymnasium/{versioned_id(env_id, made)}", params) if plain else None
 
 
 def _convert(env: gymnasium.Env[Any, Any], gamma: float) -> TabularMDP:
@@ -283,13 +278,20 @@ class EpisodicEnv(Stepped, Episodic):
         allowed: ArrayLike | None = None,
         **make_kwargs: Any,
     ) -> None:
+        from gymnasium.spaces import Discrete
+
         if isinstance(env, str):
             if "max_episode_steps" in make_kwargs:
                 raise InvalidInput("EpisodicEnv: an id is made without a time limit. Make the environment to keep one.")
             self.env = make_env("EpisodicEnv", env, {"max_episode_steps": -1, **make_kwargs})
         else:
             self.env = _given("EpisodicEnv", env() if callable(env) else env, make_kwargs)
-        observations, actions = _spaces(self.env)
+        observations, actions = self.env.observation_space, self.env.action_space
+        if not (isinstance(observations, Discrete) and isinstance(actions, Discrete)):
+            raise InvalidInput(
+                f"EpisodicEnv: observations and actions must be Discrete spaces, got {observations} and {actions}. "
+                "Number the observations with a wrapper first."
+            )
         sizes = int(observations.n) + 1, int(actions.n), gamma, reward_range
         super().__init__(*sizes, version=version, budget=budget)
         if not self.reward_range[0] <= 0.0 <= self.reward_range[1]:
@@ -422,18 +424,6 @@ def _is_plain(value: object) -> bool:
 def _shown(value: object) -> str:
     """Show a parameter that JSON cannot say, without the address that it has in this process."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
-
-
-def _spaces(env: Any) -> tuple[Any, Any]:
-    from gymnasium.spaces import Discrete
-
-    spaces = env.observation_space, env.action_space
-    if not all(isinstance(space, Discrete) for space in spaces):
-        raise InvalidInput(
-            f"EpisodicEnv: observations and actions must be Discrete spaces, got {spaces[0]} and {spaces[1]}. "
-            "Number the observations with a wrapper first."
-        )
-    return spaces[0], spaces[1]
 
 
 # --- what an environment answers -----------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ from replicable_rl.randomness import MAX_SEED
 from replicable_rl.runs.specs import (
     COUNTS,
     OWN,
+    Logged,
     ObjectSpec,
-    Recorded,
     RunFamily,
     RunSpec,
     check_objects,
@@ -179,7 +179,7 @@ class Logs:
     def name_of(self, run: Run) -> str:
         """Return the name of the log that a run decided on."""
         sample = None if run.spec is None else run.spec.sample
-        if not isinstance(sample, Recorded) or sample.digest not in self.digests:
+        if not isinstance(sample, Logged) or sample.digest not in self.digests:
             return "a log"
         return self.names[self.digests.index(sample.digest)]
 

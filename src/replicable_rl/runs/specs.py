@@ -119,7 +119,7 @@ class Drawn(NamedTuple):
         return {"kind": "drawn", "sampler": self.sampler, "seed": str(self.seed)}
 
 
-class Recorded(NamedTuple):
+class Logged(NamedTuple):
     """Data that somebody recorded, known by its digest."""
 
     digest: str
@@ -129,7 +129,7 @@ class Recorded(NamedTuple):
         return {"digest": self.digest, "kind": "recorded"}
 
 
-Sample = Drawn | Recorded  # where the data of a run came from
+Sample = Drawn | Logged  # where the data of a run came from
 
 
 def sample_from_json(data: Json) -> Sample:
@@ -141,7 +141,7 @@ def sample_from_json(data: Json) -> Sample:
     if isinstance(data, dict) and data.get("kind") == "drawn" and isinstance(data.get("sampler"), str):
         return Drawn(_seed("sample seed", data.get("seed")), data["sampler"])
     if isinstance(data, dict) and data.get("kind") == "recorded" and isinstance(data.get("digest"), str):
-        return Recorded(data["digest"])
+        return Logged(data["digest"])
     raise InvalidInput(f"sample: expected one that was drawn or recorded, got {shown(data)}.")
 
 
@@ -168,8 +168,8 @@ class RunSpec:
         put(self, shared_seed=check_integer("RunSpec", "shared_seed", self.shared_seed, low=0, high=MAX_SEED))
         if isinstance(self.sample, Drawn):
             check_integer("RunSpec", "sample_seed", self.sample.seed, low=0, high=MAX_SEED)
-        elif not isinstance(self.sample, Recorded):
-            raise InvalidInput(f"RunSpec: sample must be Drawn or Recorded, got {shown(self.sample)}.")
+        elif not isinstance(self.sample, Logged):
+            raise InvalidInput(f"RunSpec: sample must be Drawn or Logged, got {shown(self.sample)}.")
 
     @cached_property
     def digest(self) -> str:
@@ -250,7 +250,7 @@ class RunFamily:
             problem=self.problem,
             algorithm=self.algorithm,
             shared_seed=shared_seed,
-            sample=Recorded(str(sample)) if self.sampler is None else Drawn(int(sample), self.sampler),
+            sample=Logged(str(sample)) if self.sampler is None else Drawn(int(sample), self.sampler),
             digest=key or self.key(shared_seed, sample),
         )
         return spec
