@@ -54,9 +54,7 @@ event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]  
 
 _PAUSE, _ATTEMPTS = 0.05, 1200  # a minute: no kernel takes so long to compile
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-
-
-SMALL = 200_000  # elements that a call may read in Python, at most: about a second
+SMALL = 400_000  # elements that a call may read in Python, at most: about a second
 _PATIENCE = 2.0  # seconds of such calls in a process, after which compiling pays
 
 
@@ -104,7 +102,7 @@ class Kernel:
         with np.errstate(all="ignore"):  # compiled arithmetic is as silent
             result = self.as_written(*arguments)
         Kernel.patience -= time.perf_counter() - start
-        return result
+        return tuple(map(_number, result)) if isinstance(result, tuple) else _number(result)
 
     @functools.cached_property
     def as_written(self) -> Callable[..., Any]:
@@ -122,6 +120,11 @@ class Kernel:
         columns = itertools.chain.from_iterable(x if isinstance(x, tuple) else (x,) for x in arguments)
         elements = sum(np.size(column) for column in columns)
         return elements * (1 if self._times is None else _length(arguments[self._times]))
+
+
+def _number(result: Any) -> Any:
+    """Return a number in Python's own types, as compiled code does."""
+    return result.item() if isinstance(result, np.generic) else result
 
 
 def _length(loops: Any) -> int:

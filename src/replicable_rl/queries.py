@@ -89,7 +89,7 @@ class Means(Query):
     @property
     def keys(self) -> Keys | None:
         """Return no keys for any address."""
-        return _no_keys
+        return lambda addresses: np.empty((0, 2), dtype=np.uint64)
 
     def answer(self, means: Floats, *address: int, index: Index = None) -> Floats:
         """Return the means."""
@@ -215,10 +215,6 @@ def rstat(means: ArrayLike, offset: ArrayLike, width: float, *, form: Form = "mi
     return RoundedMeans(answer, k.astype(np.int64))
 
 
-def _no_keys(addresses: range) -> NDArray[np.uint64]:
-    return np.empty((0, 2), dtype=np.uint64)
-
-
 class Ingredient(ABC):
     """What mechanisms and thresholds share: an id, and the parameter of algorithms that takes them."""
 
@@ -237,16 +233,13 @@ class Ingredient(ABC):
         (Plain(), Fixed())
         """
         shipped = {kind().id: kind for kind in cls.__subclasses__() if kind.__module__ == __name__}
-        name = cls.parameter
         if isinstance(value, str) and value in shipped:
             return shipped[value]()
+        rule, ids = f"{cls.parameter}: {cls.parameter} must", " or ".join(map(repr, shipped))
         if not isinstance(value, cls) or not value.id:
-            ids = " or ".join(map(repr, shipped))
-            raise InvalidInput(f"{name}: {name} must be {ids}, or a {cls.__name__} with an id, got {shown(value)}.")
+            raise InvalidInput(f"{rule} be {ids}, or a {cls.__name__} with an id, got {shown(value)}.")
         if value.id in shipped and provider(value) != OURS:
-            raise InvalidInput(
-                f"{name}: {name} must have an id of its own, got {shown(value)} with the id {value.id!r}."
-            )
+            raise InvalidInput(f"{rule} have an id of its own, got {shown(value)} with the id {value.id!r}.")
         return value
 
 
