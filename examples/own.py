@@ -1,4 +1,4 @@
-"""A problem, an algorithm, a level and a source of your own, in one file and without a change in the package.
+"""A problem, an algorithm, a level, a source and a rule of your own, in one file and without a change in the package.
 
     replicable-rl --plugin examples.own list
     replicable-rl --plugin examples.own solve two-doors-v1 good-enough-v1 --epsilon 0.05 --shared-seed 2023
@@ -57,6 +57,21 @@ class NumpyCounts(Generative):
         ends = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
         counts = [rng.multinomial(calls, rows.probability[first:last]) for first, last in ends]
         return OutcomeCounts(rows.indptr, rows.next_state, rows.reward, np.concatenate(counts), calls)
+
+
+@dataclass(frozen=True)
+class MostTried(rr.rules.Rule):
+    """Of the actions that are nearly the best, the one that the data know best: ``PlugInPolicy(rule=MostTried())``."""
+
+    nearly: float = 0.01
+
+    id: ClassVar[str] = "most-tried"
+
+    def decide(self, model: Any, shared: rr.SharedRandomness, tuning: rr.rules.Tuning) -> rr.rules.Decision:
+        """Ask nothing but the model and the shared numbers."""
+        tolerance = self.nearly * (1.0 + float(shared.uniform("most-tried/tolerance", shape=1)[0]))
+        visits = model.visits.reshape(model.n_states, model.n_actions)
+        return rr.rules.Decision({"policy": np.where(model.gap <= tolerance, visits, -1.0).argmax(axis=1)})
 
 
 @rr.register

@@ -22,7 +22,7 @@ from replicable_rl.audit import jobs
 from replicable_rl.registry import ALGORITHMS, PROBLEMS
 from replicable_rl.report.audits import store_page
 from replicable_rl.runs import LEVELS, in_order
-from replicable_rl.solve import solve_as
+from replicable_rl.solve import algorithm_spec, solve_as
 from tests.commands import Result, run_here
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -99,6 +99,16 @@ def test_a_source_is_given_in_place_of_its_table(own: ModuleType, kind: Any) -> 
 def test_a_source_that_does_not_play_is_refused_to_who_needs_episodes(own: ModuleType, doors: rr.TabularMDP) -> None:
     with pytest.raises(rr.InvalidInput, match=r"^RMax: needs a source that is Episodic, which NumpyCounts is not"):
         rr.solve(own.NumpyCounts(doors), rr.RMax(0.1, 0.01, 10), shared_seed=1)
+
+
+def test_a_rule_decides_in_place_of_ours(own: ModuleType, doors: rr.TabularMDP) -> None:
+    algorithm = rr.PlugInPolicy(0.1, 0.01, 0.2, samples=1000, rule=own.MostTried(0.05))
+    runs = [rr.solve(doors, algorithm, shared_seed=seed, sample_seed=1) for seed in (1, 2)]
+    assert [run.policy.tolist() for run in runs] == [[0, 0], [0, 0]]  # all are tried alike, and both doors are near
+    assert set(runs[0].claims.missing.values()) == {"rule=most-tried is unknown to the proofs"}
+    assert algorithm_spec(algorithm).params["rule"] == {"id": "most-tried", "nearly": 0.05}
+    with pytest.raises(rr.InvalidInput, match="rule must be one of"):
+        rr.PlugInPolicy(0.1, 0.01, 0.2, samples=9, rule=own.GoodEnough(0.1))  # no Rule
 
 
 def test_save_and_load(doors: rr.TabularMDP, algorithm: Any, tmp_path: Path) -> None:
@@ -179,7 +189,7 @@ KILLED = """
 import os, signal, sys, time
 import replicable_rl as rr
 from replicable_rl.audit import jobs
-from replicable_rl.solve import solve_as
+from replicable_rl.solve import algorithm_spec, solve_as
 from examples import own
 made = []
 def until_killed(*arguments, **options):

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 import replicable_rl as rr
 from replicable_rl.planning import _kernels, _sweeps
-from replicable_rl.planning import exact as planning
 from replicable_rl.planning.exact import Optimum, evaluate_policy, optimal_values
 from replicable_rl.problem.rows import Rows
 from replicable_rl.problem.shipped import garnet, gridworld
@@ -623,7 +622,7 @@ def test_only_large_processes_with_near_successors_are_swept_in_blocks(monkeypat
     monkeypatch.setattr(_sweeps, "_BLOCKS_FROM", 1000)
 
     def decision(mdp: TabularMDP) -> bool:
-        return _sweeps.have_near_successors(planning._followed(mdp, uniform(mdp)))
+        return _sweeps.have_near_successors(_sweeps.followed(mdp, uniform(mdp)))
 
     assert decision(grid(40, 0.9))
     assert not decision(garnet(n_states=2000))
@@ -677,7 +676,7 @@ def test_too_much_over_relaxation_is_noticed_and_taken_back(monkeypatch: pytest.
     monkeypatch.setattr(_sweeps, "_SHARED_FROM", 1)
     mdp = gridworld(["G" + "." * 59, *["." * 60] * 59], gamma=0.99)
     plain = optimal_values(mdp)
-    table = planning._followed(mdp, mdp.support.probabilities("test", plain.policy))
+    table = _sweeps.followed(mdp, mdp.support.probabilities("test", plain.policy))
     sweeps, low, high, spreads = _sweeps.BlockSweeps(table, mdp.reward_range), 0.0, 1.0, [1.0]
     with sweeps:
         sweeps.backup()
@@ -786,5 +785,4 @@ def test_following_a_policy_comes_closer_to_its_value(kind: type[_sweeps.Sweeps]
 
 
 def rows_of(mdp: TabularMDP) -> _kernels.PlanningTable:
-    rows = mdp.rows
-    return _kernels.PlanningTable(*rows[:3], planning._expected_rewards(mdp), mdp.gamma, mdp.n_actions)
+    return _kernels.PlanningTable.of(mdp, _sweeps.expected_rewards(mdp))

@@ -3,7 +3,7 @@
 Inner loops index with unsigned integers: a signed index costs a test for counting from the end.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,11 @@ class PlanningTable(NamedTuple):
     gamma: float
     n_actions: int
 
+    @classmethod
+    def of(cls, mdp: Any, reward: Floats) -> Self:
+        """Return the rows of a table with other rewards."""
+        return cls(mdp.rows.indptr, mdp.rows.next_state, mdp.rows.probability, reward, mdp.gamma, mdp.n_actions)
+
     @property
     def n_states(self) -> int:
         """How many states there are."""
@@ -47,6 +52,11 @@ class Chain(NamedTuple):
     weight: Reals
     reward: Floats
     leave: Floats
+
+    @property
+    def longest(self) -> int:
+        """How many outcomes the longest row has that there is room for."""
+        return int((self.indptr[1:] - self.indptr[:-1]).max())
 
 
 @inlined

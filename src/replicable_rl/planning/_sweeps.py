@@ -11,11 +11,13 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.compiled import Team
 from replicable_rl.planning import _kernels
 from replicable_rl.planning._kernels import Chain, Floats, Integers, PlanningTable
+from replicable_rl.problem.table import TabularMDP
+from replicable_rl.sampling._kernels import row_means
 
 _SWEEPS = 25  # sweeps along the greedy policy between two full backups, at most
 _BLOCK_SWEEPS = 16  # the same for sweeps in blocks, which do more
@@ -36,9 +38,62 @@ _WORK = 5 * 10**10  # outcomes that the sweeps along policies read, at most: som
 _LITTLE_WORK = 5 * 10**8  # the same where the equations can be solved: a second
 
 
-def sweeps_over(table: PlanningTable, reward_range: tuple[float, float]) -> Sweeps:
-    """Return the kind of sweeps that suits a process."""
-    return (BlockSweeps if have_near_successors(table) else Sweeps)(table, reward_range)
+def solve(
+    table: PlanningTable, reward_range: tuple[float, float], tolerance: float
+) -> tuple[Floats, Integers, float, int]:
+    """Return the optimal values of all rows, their greedy policy, the certified error, and the number of sweeps.
+
+    It holds rewards above the bottom of their range.
+    """
+    width, bottom = reward_range[1] - reward_range[0], reward_range[0] / (1.0 - table.gamma)
+    added = 5.0 * 2.0**-53 * abs(bottom) + 2.0**-1074 if bottom else 0.0  # what rounding may lose with the bottom
+    certify, stop = True, math.inf
+    with (BlockSweeps if have_near_successors(table) else Sweeps)(table, (0.0, width)) as sweeps:
+        while True:
+            tired = sweeps.tire()
+            if tired or certify or not isinstance(sweeps, BlockSweeps):
+                low, high, largest = sweeps.backup()
+                shift, spread, rounding = sweeps.macqueen(width, largest, low, high)
+                stop = max(tolerance - rounding - added, rounding)
+                if spread <= stop or (tired and not sweeps.solve()):
+                    return *sweeps.action_values(shift + bottom), spread + rounding + added, sweeps.count
+                if tired:
+                    continue
+            else:
+                low, high = sweeps.relax()
+            # A full backup with differences as close as ``last`` would be the last.
+            new, last = sweeps.improve(), stop / table.horizon
+            target = last if table.n_actions == 1 else max(new * (high - low), last)
+            low, high = sweeps.follow(low, high, target)
+            certify = table.n_actions == 1 or (not certify and high - low <= 2.0 * last)
+
+
+def expected_rewards(mdp: TabularMDP) -> Floats:
+    """Return the expected reward of every row above the bottom of the range."""
+    reward = np.empty(mdp.rows.indptr.size - 1)
+    with team(reward.size) as each:
+        each(row_means, mdp.rows.indptr, mdp.rows.probability, mdp.rows.reward, mdp.reward_range[0], reward)
+    return reward
+
+
+def followed(mdp: TabularMDP, policy: ArrayLike) -> PlanningTable:
+    """Return the process under a policy: a table with one action."""
+    rows, reward, n_states, n_actions = mdp.rows, expected_rewards(mdp), mdp.n_states, mdp.n_actions
+    first = np.arange(0, n_states * n_actions + 1, n_actions)  # the first row of every state
+    actions = mdp.support.actions("evaluate_policy", policy)
+    if actions is None:
+        weight = mdp.support.probabilities("evaluate_policy", policy)
+        actions = weight.argmax(axis=1) if (weight.max(axis=1) == 1.0).all() else None
+    if actions is not None:
+        row_of = first[:-1] + actions
+        length = np.diff(rows.indptr)[row_of]
+        indptr = np.concatenate(([0], np.cumsum(length)))
+        outcome = np.arange(indptr[-1]) + np.repeat(rows.indptr[row_of] - indptr[:-1], length)
+        return PlanningTable(indptr, rows.next_state[outcome], rows.probability[outcome], reward[row_of], mdp.gamma, 1)
+    mean = np.empty(n_states)
+    row_means(first, weight.reshape(-1), reward, 0.0, mean, 0, n_states)
+    probability = rows.probability * np.repeat(weight.reshape(-1), np.diff(rows.indptr))
+    return PlanningTable(rows.indptr[first], rows.next_state, probability, mean, mdp.gamma, 1)
 
 
 def have_near_successors(table: PlanningTable) -> bool:
@@ -74,16 +129,11 @@ class Sweeps:
         index = np.int32 if table.indptr.size < 2**31 else np.int64  # half the memory, where it can count the rows
         self._row_of, self._copied = np.empty(n_states, dtype=index), np.full(n_states, -1, dtype=index)
         self._chain = room_for_policies(table, self.in_blocks)
-        precision = self._chain.weight.dtype
+        precision, self._longest = self._chain.weight.dtype, self._chain.longest
         self._differences = [np.empty(0 if self.in_blocks else n_states, dtype=precision) for _ in range(3)]
         self._is_settled, self._rounds, self._solves = False, 0, 0
         self._solved: NDArray[Any] | None = None
         self._each = team(n_states, step)
-
-    @property
-    def longest(self) -> int:
-        """How many outcomes the longest row has."""
-        return longest_row(self._chain)
 
     def __enter__(self) -> Sweeps:
         return self
@@ -96,6 +146,21 @@ class Sweeps:
         self.count += 1
         low, high, largest = extremes(self._each(_kernels.backup, self.table, self._value, self._out, self._row_of))
         return low, high, largest
+
+    def macqueen(self, width: float, largest: float, low: float, high: float) -> tuple[float, float, float]:
+        """Return midpoint and half length of MacQueen's interval, and the allowance for rounding."""
+        # One backup of a row with k outcomes errs by less than (k + 6) units of 2**-53 of the
+        # magnitudes it adds, and a row sum is within k units of 2**-52 of 1; four times that, carried
+        # to the fixed point, leaves room for the rounding of this bound itself. (A policy's probability
+        # of an outcome is a product of two, and its rows are as long as those of all actions together.)
+        # The values that are returned include the shift, so the magnitude does. 2**-1074 is what
+        # underflow can lose.
+        table, longest = self.table, self._longest
+        horizon = table.horizon
+        magnitude = width + largest + horizon * max(abs(low), abs(high))
+        unit = 2.0**-52 * magnitude + 2.0**-1074 if magnitude > 0.0 else 0.0
+        rounding = 4.0 * (longest + table.n_actions + 5) * unit / (1.0 - table.gamma)
+        return horizon * (low + high) / 2.0, horizon * (high - low) / 2.0, rounding
 
     def tire(self) -> bool:
         """Count a round. Returns whether there were as many as are reasonable."""
@@ -232,11 +297,6 @@ def room_for_policies(table: PlanningTable, solve: bool) -> Chain:
     weight: NDArray[np.floating[Any]] = np.empty(size, dtype=np.float32) if in_single else np.empty(size)
     solved = np.empty((2, n_states if solve else 0))
     return Chain(indptr, np.empty(size, dtype=np.int32), weight, *solved)
-
-
-def longest_row(chain: Chain) -> int:
-    """Return how many outcomes the longest row has that a chain has room for."""
-    return int((chain.indptr[1:] - chain.indptr[:-1]).max())
 
 
 def extremes(parts: list[Any]) -> tuple[Any, ...]:

@@ -28,7 +28,6 @@ from replicable_rl.planning._sweeps import (
     MANY_STATES,
     extremes,
     have_near_successors,
-    longest_row,
     room_for_policies,
     team,
 )
@@ -69,11 +68,7 @@ class Following:
     """
 
     def __init__(self, mdp: TabularMDP) -> None:
-        rows = mdp.rows
-        self.initial, self.n_states = mdp.initial, mdp.n_states
-        self.table = PlanningTable(
-            rows.indptr, rows.next_state, rows.probability, np.empty(0), mdp.gamma, mdp.n_actions
-        )
+        self.initial, self.n_states, self.table = mdp.initial, mdp.n_states, PlanningTable.of(mdp, np.empty(0))
         self.steps = discounted_steps(mdp.n_states, mdp.n_actions, mdp.gamma)
 
     def shares(self, weight: Floats) -> Floats:
@@ -120,6 +115,10 @@ class Following:
         return room_for_policies(self.table, solve=False)
 
     @cached_property
+    def _longest(self) -> int:
+        return self._chain.longest
+
+    @cached_property
     def _copied(self) -> NDArray[Any]:
         return np.full(self.n_states, -1, dtype=np.int32 if self.table.indptr.size < 2**31 else np.int64)
 
@@ -129,7 +128,7 @@ class Following:
         ``gap``, (S,), is what the action of every state loses.
         """
         unit, n_actions, precision = float(gap.max()), self.table.n_actions, self._chain.weight.dtype
-        horizon, rounding = self.table.horizon, float(np.finfo(precision).eps) * (longest_row(self._chain) + 4)
+        horizon, rounding = self.table.horizon, float(np.finfo(precision).eps) * (self._longest + 4)
         if unit == 0.0:
             return 0.0, 0.0
         if rounding * (_SWEEPS + 1) > _ROUNDED:

@@ -32,7 +32,6 @@ from replicable_rl.runs import ObjectSpec
 from replicable_rl.theory import decisions
 from replicable_rl.wording import number, plural, visible
 
-_FORMAT = "replicable-rl cuts v1"
 _SHOWN = 10  # states that a text lists
 _FEW = 50  # samples: a deviation that n of them tell is off by one part in sqrt(2(n - 1)), a tenth
 _LOG = "process"  # the id of what a log is a sample of
@@ -142,31 +141,21 @@ class Cuts(Artifact):
         few = "no samples" if self.samples == 0 else f"only {plural(int(self.samples), 'sample')}"
         return f"{text} They say little here: a pair has {few}, and below {_FEW} a deviation is hardly known."
 
-    def _content(self) -> dict[str, Json]:
-        names = self.names and {"states": list(self.names.states or ()), "actions": list(self.names.actions or ())}
-        return {
-            "format": _FORMAT,
-            "problem": self.problem.to_json(),
-            "epsilon": self.epsilon,
-            "doubt": self.doubt,
-            "samples": self.samples,
-            "order": list(self.order),
-            "tolerances": self.tolerances.tolist(),
-            "policy": self.policy.tolist(),
-            "margins": [margin if math.isfinite(margin) else None for margin in self.margins.tolist()],
-            **({"names": names} if names else {}),
-        }
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the JSON form, with a digest of all of it."""
-        return {**self._content(), "digest": self.digest}
-
     def parts(self) -> Parts:
         """Return what a file holds of it."""
         arrays = {"tolerances": self.tolerances, "policy": self.policy, "margins": self.margins}
         names = None if self.names is None else [self.names.states, self.names.actions]
         scalars = {"epsilon": self.epsilon, "doubt": self.doubt, "samples": self.samples}
         return Parts({"problem": self.problem.to_json(), "order": list(self.order), "names": names, **scalars}, arrays)
+
+    def _content(self) -> dict[str, Json]:
+        values, arrays = self.parts()
+        margins = [margin if math.isfinite(margin) else None for margin in self.margins.tolist()]
+        return {**values, **{name: array.tolist() for name, array in arrays.items()}, "margins": margins}
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form, with a digest of all of it."""
+        return {**self._content(), "digest": self.digest}
 
     @classmethod
     def from_parts(cls, parts: Parts) -> Cuts:
@@ -267,8 +256,7 @@ def _differing(cuts: Cuts, problem: Any) -> str:
     name = next(name for name in sorted({*there, *here}) if there.get(name) != here.get(name))
     if name == "names":
         return f"its states or actions have other names. {_THEIR_NAMES}"
-    if name == "ends":
-        return "only one of both has a column for the end. Read the log with done=... or without it, as they did"
-    if name in ("initial", "allowed", "bins"):
-        return f"{name} differs. Read the log with the same {name}=..., or with none, as they did"
+    if name in ("ends", "initial", "allowed", "bins"):
+        option = "done" if name == "ends" else name
+        return f"{option} differs. Read the log with the same {option}=..., or with none, as they did"
     return f"its {name} is {shown(there.get(name))}, and yours is {shown(here.get(name))}. Read the log with {name}=..."
