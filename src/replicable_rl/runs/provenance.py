@@ -6,7 +6,7 @@ import operator
 import os
 import sys
 import types
-from typing import Any
+from typing import Any, NamedTuple
 
 from replicable_rl.errors import InvalidInput
 from replicable_rl.wording import sentence
@@ -16,7 +16,18 @@ _PLUGINS = "replicable_rl.plugins"
 _ROOT = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")  # noqa: PTH118, PTH120  # as code objects have it
 _NOBODYS = {*sys.stdlib_module_names, "numpy"}
 _CODE = (types.FunctionType, types.BuiltinFunctionType)
-_OURS_AS_SEEN: dict[type, list[Any]] = {}  # classes of this package, with their members when they were looked at
+_CODE_OF = operator.attrgetter("__code__")
+
+
+class _Seen(NamedTuple):
+    """A class of ours when it was looked at: of every base, its members, and its functions with their code."""
+
+    mro: tuple[type, ...]
+    members: list[list[Any]]
+    functions: list[tuple[list[Any], list[Any]]]
+
+
+_OURS_AS_SEEN: dict[type, _Seen] = {}
 
 
 def provider(thing: Any) -> str:
@@ -86,15 +97,23 @@ def _ships(defined: Any) -> bool:
     if found is not defined or not isinstance(defined, type):
         return found is defined and _is_written_here(defined)
     bases = [one for one in defined.__mro__ if _root(one) not in _NOBODYS]
-    members = [value for one in bases for name, value in vars(one).items() if not name.startswith("__")]
-    written = [one.__code__ if isinstance(one, types.FunctionType) else one for one in members]
-    known = _OURS_AS_SEEN.get(defined, [])
-    if len(known) == len(written) and all(map(operator.is_, known, written)):
+    seen = _OURS_AS_SEEN.get(defined)
+    if seen is not None and seen.mro is defined.__mro__ and all(map(_is_as_seen, bases, seen.members, seen.functions)):
         return True
-    ships = all(_root(one) == "replicable_rl" for one in bases) and all(map(_is_written_here, members))
+    members = [list(vars(one).values()) for one in bases]
+    own = [value for one in bases for name, value in vars(one).items() if not name.startswith("__")]
+    ships = all(_root(one) == "replicable_rl" for one in bases) and all(map(_is_written_here, own))
     if ships:
-        _OURS_AS_SEEN[defined] = written
+        functions = [[one for one in each if isinstance(one, types.FunctionType)] for each in members]
+        _OURS_AS_SEEN[defined] = _Seen(defined.__mro__, members, [(one, list(map(_CODE_OF, one))) for one in functions])
     return ships
+
+
+def _is_as_seen(kind: type, members: list[Any], functions: tuple[list[Any], list[Any]]) -> bool:
+    """Whether a class still has the members that it had, and its functions their code; every run asks."""
+    now = vars(kind).values()
+    same = len(now) == len(members) and all(map(operator.is_, now, members))
+    return same and all(map(operator.is_, map(_CODE_OF, functions[0]), functions[1]))
 
 
 def _is_written_here(member: Any) -> bool:
