@@ -46,7 +46,7 @@ def provider(thing: Any) -> str:
     kind, own = type(thing), getattr(thing, "__dict__", {})
     settings = [one.name for one in dataclasses.fields(thing)] if dataclasses.is_dataclass(thing) else []
     for name, value in own.items():
-        if name not in settings and _replaces(_defined(kind, name), settings):
+        if name not in settings and _replaces(getattr(kind, name, None), settings):
             return _module(value)
     parts = [kind, *filter(_acts, map(own.get, settings))]
     return next((one for one in map(provider, parts) if one != OURS), OURS)
@@ -76,15 +76,10 @@ def _has_methods(kind: Any) -> bool:
     return _root(kind) not in _NOBODYS
 
 
-def _defined(kind: type, name: str) -> Any:
-    """Return what a class has under a name, as it is written down; None if nothing."""
-    return next((vars(one)[name] for one in kind.__mro__ if name in vars(one)), None)
-
-
 def _replaces(defined: Any, settings: list[str]) -> bool:
     """Whether an attribute of an object hides this one of its class, which is no place to keep a value."""
     kept = defined is None or isinstance(defined, functools.cached_property)
-    return not kept and (bool(settings) or isinstance(defined, (*_CODE, property, classmethod, staticmethod)))
+    return not kept and (bool(settings) or isinstance(defined, (*_CODE, types.MethodType, property)))
 
 
 def _ships(defined: Any) -> bool:
@@ -96,7 +91,7 @@ def _ships(defined: Any) -> bool:
         found = getattr(found, name, None)
     if found is not defined or not isinstance(defined, type):
         return found is defined and _is_written_here(defined)
-    bases = [one for one in defined.__mro__ if _root(one) not in _NOBODYS]
+    bases = [one for one in defined.__mro__ if _has_methods(one)]
     seen = _OURS_AS_SEEN.get(defined)
     if seen is not None and seen.mro is defined.__mro__ and all(map(_is_as_seen, bases, seen.members, seen.functions)):
         return True
