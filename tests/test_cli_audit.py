@@ -89,9 +89,9 @@ def test_exit_code_says_whether_the_requirement_is_met(
 QUITS = """
 import dataclasses, sys, replicable_rl as rr
 
-@rr.register_algorithm
+@rr.register
 @dataclasses.dataclass(frozen=True)
-class Quits:
+class Quits(rr.Algorithm):
     how: object
     id = "quits-v1"
 

@@ -204,8 +204,8 @@ def refuse_other(owner: str, algorithm: object) -> None:
     """Refuse what is no algorithm."""
     if not isinstance(algorithm, Algorithm):
         raise InvalidInput(
-            f"{owner}: algorithm must be an object with solve(source, shared, rng), on rr.Algorithm, such as "
-            f"ReplicablePhasedVI(epsilon=0.1, delta=0.001, rho=0.2); got {shown(algorithm)}."
+            f"{owner}: algorithm must be one of this library, such as ReplicablePhasedVI(epsilon=0.1, delta=0.001, "
+            f"rho=0.2), or of a class of your own that inherits from rr.Algorithm; got {shown(algorithm)}."
         )
 
 

@@ -126,7 +126,7 @@ def check_algorithm(
     >>> import dataclasses, numpy as np, replicable_rl as rr
     >>> from replicable_rl.testing import check_algorithm
     >>> @dataclasses.dataclass(frozen=True)
-    ... class Myopic:
+    ... class Myopic(rr.Algorithm):
     ...     m: int
     ...     id = "myopic-v1"
     ...     def solve(self, source, shared, rng):
