@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from replicable_rl.audit.repeats import Pristine
 from replicable_rl.cli import progress
+from replicable_rl.runs import Repeat
 from tests import commands  # noqa: F401  # it notes what ships before any test can register something
 
 if TYPE_CHECKING:
@@ -46,6 +48,15 @@ def a_minute() -> Iterator[float]:
         usual = progress._MINUTE
         patch.setattr(progress, "_MINUTE", math.inf)
         yield usual
+
+
+@pytest.fixture(autouse=True)
+def found_again(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take it that runs would come out the same, but in tests of that: a fork of this large process takes long."""
+    if request.node.get_closest_marker("again") is None:
+        monkeypatch.setattr(Pristine, "__init__", lambda self, jobs: None)
+        monkeypatch.setattr(Pristine, "__exit__", lambda self, *error: None)
+        monkeypatch.setattr(Pristine, "repeats", lambda self, number, runs, each: [Repeat(runs[-1].key, True)])
 
 
 @pytest.fixture(scope="session")

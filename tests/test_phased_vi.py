@@ -375,9 +375,9 @@ def test_gamma_zero() -> None:
 def test_an_algorithm_is_an_object() -> None:
     mdp = rr.make("two-goals-v1")
     for wrong in ("rpvi-v1", rr.ReplicablePhasedVI):
-        with pytest.raises(rr.InvalidInput, match="algorithm must be an object"):
+        with pytest.raises(rr.InvalidInput, match="solve: algorithm"):
             rr.solve(mdp, wrong, shared_seed=1)  # type: ignore[arg-type]
-        with pytest.raises(rr.InvalidInput, match="algorithm must be an object"):
+        with pytest.raises(rr.InvalidInput, match="plan: algorithm"):
             rr.plan(mdp, wrong)  # type: ignore[arg-type]
 
 

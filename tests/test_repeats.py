@@ -23,6 +23,8 @@ from replicable_rl.cli import main
 from replicable_rl.errors import InvalidFile
 from replicable_rl.report.audits import store_page
 
+pytestmark = pytest.mark.again
+
 # Each draws a number from its sample and keeps the first, so that two runs agree always instead of hardly ever.
 # Elsewhere somebody would begin with another sample.
 REMEMBERS = """

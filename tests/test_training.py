@@ -249,6 +249,7 @@ def test_data_that_no_seed_changes_are_warned_of_and_show_nothing() -> None:
     assert "two sample seeds gave different data" in flat(drawn)
 
 
+@pytest.mark.again
 def test_runs_that_differ_without_fresh_data_are_not_said_to_have_nothing_fresh() -> None:
     unseeded = iter(range(120))
 
