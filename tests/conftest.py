@@ -50,13 +50,25 @@ def a_minute() -> Iterator[float]:
         yield usual
 
 
+MADE_AGAIN = {name: vars(Pristine)[name] for name in ("__init__", "__exit__", "repeats")}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def found_again() -> Iterator[None]:
+    """Take it that runs would come out the same: a fork of this large process takes long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pristine, "__init__", lambda self, jobs: None)
+        patch.setattr(Pristine, "__exit__", lambda self, *error: None)
+        patch.setattr(Pristine, "repeats", lambda self, number, runs, each: [Repeat(runs[-1].key, True)])
+        yield
+
+
 @pytest.fixture(autouse=True)
-def found_again(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take it that runs would come out the same, but in tests of that: a fork of this large process takes long."""
-    if request.node.get_closest_marker("again") is None:
-        monkeypatch.setattr(Pristine, "__init__", lambda self, jobs: None)
-        monkeypatch.setattr(Pristine, "__exit__", lambda self, *error: None)
-        monkeypatch.setattr(Pristine, "repeats", lambda self, number, runs, each: [Repeat(runs[-1].key, True)])
+def made_again(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make runs again in the tests of that."""
+    if request.node.get_closest_marker("again") is not None:
+        for name, function in MADE_AGAIN.items():
+            monkeypatch.setattr(Pristine, name, function)
 
 
 @pytest.fixture(scope="session")

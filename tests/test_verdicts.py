@@ -175,7 +175,7 @@ def test_seeds_cannot_be_picked_out_of_those_whose_runs_are_known(tmp_path: Path
 # --- failures ------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(2, 4), st.data())
 def test_what_failed_counts_against_either_verdict(runs: int, data: st.DataObject) -> None:
     """Whatever the runs that failed would have found, the interval then lies within the one that is shown."""
