@@ -10,7 +10,7 @@ WORKERS = $(shell $(PYTHON) -c 'import os; print(3 * (os.cpu_count() or 2) // 2)
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: reproduce test lint types layers warm pytest floors bench fuzz soak docs format clean
+.PHONY: reproduce test lint types layers warm pytest slow floors bench fuzz soak docs format clean
 
 reproduce: $(VENV)/.installed
 	$(BIN)/replicable-rl reproduce
@@ -34,11 +34,14 @@ warm: $(VENV)/.developing
 	$(BIN)/python -m pytest --collect-only -qq > /dev/null
 
 pytest: $(VENV)/.developing
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow'
+
+slow: $(VENV)/.developing
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow
 
 # The tests with the lowest versions that pyproject.toml declares: by hand, and in .github/workflows.
 floors: $(FLOORS)/.installed
-	$(FLOORS)/bin/python -m pytest -n $(WORKERS) --dist worksteal
+	$(FLOORS)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow'
 
 bench: $(VENV)/.benchmarking
 	$(BIN)/python -m dev.benchmarks --large

@@ -428,6 +428,7 @@ def run_python(program: str, *arguments: object) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="measures memory as POSIX does")
 def test_a_million_states_load_validate_and_digest_within_two_gigabytes(path: Path) -> None:
     (written,) = run_python(WRITE, path)

@@ -306,6 +306,7 @@ def kill_command(seeds: int, store: Path, workers: int, moment: Callable[[], Non
         return process.wait()
 
 
+@pytest.mark.slow
 def test_killed_twenty_times_and_resumed_finds_the_same(grid: rr.TabularMDP, tmp_path: Path) -> None:
     """At random moments, but before the audit could end; 2 of the 20 hit the command, one of them with workers."""
     rng, store, seeds = random.Random(SEED), tmp_path / "runs.sqlite", 1500

@@ -124,6 +124,7 @@ STEPPED: dict[str, tuple[Callable[[], Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STEPPED)
 def test_threads_find_what_one_thread_finds(name: str) -> None:
     make, algorithm = STEPPED[name]

@@ -97,6 +97,7 @@ def make() -> Callable[..., rr.StableBaselines3]:
     return small
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_two_processes_and_one_find_the_same(name: str, make: Callable[..., rr.StableBaselines3]) -> None:
     serial, parallel = (sb3.audit(make(name), shared_seeds=2, n_jobs=jobs, episodes=10) for jobs in (1, 2))

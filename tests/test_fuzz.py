@@ -16,6 +16,7 @@ from dev.fuzz.seeds import KINDS, Kind, copied
 from replicable_rl.errors import InvalidInput
 
 
+@pytest.mark.slow
 def test_mutants_of_every_kind() -> None:
     found = fuzz(120 * len(KINDS), seed=2026)
     assert found.bad == []

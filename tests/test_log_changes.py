@@ -52,6 +52,7 @@ def test_a_change_is_found_and_said() -> None:
     assert any("its halves differ" in one for one in data.summary().warnings)
 
 
+@pytest.mark.slow
 def test_the_order_says_when_rows_came(tmp_path: Path) -> None:
     log = joined(log_of(30_000, 6), log_of(30_000, 7, off=0.3))
     log |= {"t": np.arange(60_000), "day": np.arange(60_000) // 100, "visit": np.arange(60_000) // 10}

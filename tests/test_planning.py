@@ -479,6 +479,7 @@ def test_the_path_to_a_model_leaves_no_trace() -> None:
 # --- large -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_hundred_thousand_states() -> None:
     S, A, K, gamma = 200_000, 4, 4, 0.99
     rng = np.random.default_rng(5)

@@ -222,6 +222,7 @@ def test_policies_that_do_not_fit_together_are_said_to(tmp_path: Path) -> None:
     assert "policies of several shapes" in render(store_page(path).page)
 
 
+@pytest.mark.slow
 def test_a_large_store_makes_a_small_page_in_seconds(tmp_path: Path) -> None:
     path, rng = tmp_path / "a.sqlite", np.random.default_rng(1)
     planted(path, ObjectSpec("mine"), ObjectSpec("train", {"rho": 0.5}), rng.integers(0, 9, (20_000, 50)).tolist())

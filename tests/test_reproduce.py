@@ -259,6 +259,7 @@ def test_claims_and_errata_are_complete(made: Made) -> None:
 # --- again, elsewhere, and after a kill ------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_again_from_the_store_gives_the_same_bytes(made: Made, tmp_path: Path) -> None:
     """In a new folder that has the store alone: nothing is run, and every file is the same."""
     tmp_path = tmp_path / "results"
@@ -298,6 +299,7 @@ def test_drawing_computes_nothing(made: Made, tmp_path: Path) -> None:
     assert "slope 9.87" in texts
 
 
+@pytest.mark.slow
 def test_killed_and_rerun_completes(tmp_path: Path) -> None:
     """SIGKILL in the middle of Figure 2; workers make what is missing, and end with the bytes of one go."""
     options = ("figure2", "--quick", "--runs", "12")

@@ -9,6 +9,7 @@ import pytest
 from dev.soak import __main__ as soak
 
 
+@pytest.mark.slow
 def test_a_kill_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     few = tuple(word if word != "500" else "60" for word in soak.SCENARIOS[0].words)
     monkeypatch.setattr(soak, "SCENARIOS", (soak.Scenario("audit", few),))
@@ -17,6 +18,7 @@ def test_a_kill_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(counted[fault] for fault in soak.FAULTS)
 
 
+@pytest.mark.slow
 def test_what_is_lost_or_different_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that vanishes between the kill and the end, and a file that changes."""
     few = tuple(word if word != "500" else "4" for word in soak.SCENARIOS[0].words)

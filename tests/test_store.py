@@ -603,6 +603,7 @@ def killed(statement, work):
 """
 
 
+@pytest.mark.slow
 def test_killed_at_every_statement(tmp_path: Path) -> None:
     code = f"""{DIE}
 kept, spec = [], audit_of()
