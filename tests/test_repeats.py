@@ -229,9 +229,7 @@ def test_code_that_remembers_is_found(name: str, module: Any, tmp_path: Path) ->
     assert SAID in repr(store_page(store).page)
 
 
-@pytest.mark.parametrize(
-    "name", ["module_global", "function_attribute", "mutable_default", "class_attribute", "cached"]
-)
+@pytest.mark.parametrize("name", ["module_global", "function_attribute", "mutable_default", "cached"])
 def test_what_a_module_remembers_from_before_the_audit_is_forgotten(name: str, module: Any) -> None:
     for sample in range(3):
         getattr(module, name)(0, sample)

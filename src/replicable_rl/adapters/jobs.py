@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +58,20 @@ class TrainJob:
         tables = self._tables(returned)
         self._check(tables)
         return Run.of(tables, status=_status(_words(tables)))
+
+    @property
+    def observations(self) -> Observations | None:
+        """What functions are compared on."""
+        return self.probe
+
+    def anew(self) -> TrainJob:
+        """Return the job with the function that its module has under its name, since it was imported again."""
+        if not isinstance(self.train, FunctionType):
+            return self
+        found: Any = importlib.import_module(self.train.__module__)
+        for name in self.train.__qualname__.split("."):
+            found = getattr(found, name, self.train)  # what is defined in a function has no name
+        return replace(self, train=found)
 
     def shape_of(self, run: Run) -> str | None:
         """Say what a run returned: all must return tables of one shape."""

@@ -196,7 +196,7 @@ class _Phased(Promise[PhasedVINumbers]):
         return heading, run, {name: _column(variant) for name, variant in _variants(numbers).items()}
 
     def compiled_rows(self, problem: Source) -> int:
-        """Return how many rows a run over a table draws, all of them in compiled loops: audits choose threads by it."""
+        """Return how many rows a run over a table draws."""
         numbers = self.plan(problem).numbers
         return numbers.pairs * numbers.iterations
 

@@ -9,14 +9,14 @@ import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 from replicable_rl.audit.identity import own_source
 from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import unheard
 from replicable_rl.registry import build
-from replicable_rl.runs import OURS, AuditSpec, Run, RunSpec, is_our_file, made_with, provider
+from replicable_rl.runs import OURS, Algorithm, AuditSpec, Run, RunSpec, is_our_file, made_with, provider
 from replicable_rl.solve import solve_as
 from replicable_rl.store import packed
 from replicable_rl.wording import sentence
@@ -40,17 +40,43 @@ class Job(Protocol):
         """Whether runs leave the interpreter to others, so that threads do as well as processes."""
         ...
 
+    @property
+    def observations(self) -> Any:
+        """What functions are compared on; None where nothing returns functions."""
+        ...
+
     def run(self, spec: RunSpec) -> Run:
         """Make one run; its identity and its time are added to it."""
         ...
 
+    def shape_of(self, run: Run) -> str | None:
+        """Say in which shape a run returned its tables, where all runs must return one shape."""
+        ...
+
+    def anew(self) -> Job:
+        """Return the job with what its modules hold since they were imported again."""
+        ...
+
+
+class Solving:
+    """What the jobs have in common that solve: an algorithm returns tables of the problem's shape."""
+
+    observations: None = None
+
+    def shape_of(self, run: Run) -> None:
+        """Say nothing."""
+
+    def anew(self) -> Self:
+        """Return the job as it is."""
+        return self
+
 
 @dataclass(frozen=True)
-class SolveJob:
+class SolveJob(Solving):
     """Solve a problem with an algorithm."""
 
     problem: Any
-    algorithm: Any
+    algorithm: Algorithm
 
     @property
     def mdp(self) -> TabularMDP | None:
@@ -60,8 +86,8 @@ class SolveJob:
     @property
     def threads(self) -> bool:
         """Whether runs are long and compiled."""
-        rows = getattr(self.algorithm, "compiled_rows", None) if provider(self.algorithm) == OURS else None
-        return rows is not None and self.mdp is not None and rows(self.mdp) >= _MANY_ROWS
+        ours = self.mdp is not None and provider(self.algorithm) == OURS
+        return ours and self.algorithm.compiled_rows(self.mdp) >= _MANY_ROWS
 
     def run(self, spec: RunSpec) -> Run:
         """Solve once."""

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.audit.agreement import Agreement, Estimate, every_look, measure, one_look
+from replicable_rl.audit.jobs import Solving
 from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.data import Dataset, align, compare_logs
 from replicable_rl.errors import called_as
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LogsJob:
+class LogsJob(Solving):
     """Decide on the log that a run names."""
 
     logs: Mapping[str, Dataset]  # by their digests

@@ -9,15 +9,14 @@ nobody has changed since the audit began, at any depth. Temporary files go to th
 the same outputs. What code keeps in a file of another folder, or in another program, is not seen.
 
 A fork needs nothing that can be pickled, costs a few milliseconds, and has what the program held before the audit.
-Modules of somebody's own are imported again in it, so that what they remember from before is forgotten, too; what was
-typed in, or is held in closures, stays as it was.
+Modules of functions are imported again in it, so that what they remember from before is forgotten, too; what was typed
+in, or is held in closures and objects, stays as it was.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import signal
 import sys
 import sysconfig
@@ -141,7 +140,7 @@ def _wait(jobs: Mapping[int, Job], pipe: Connection, parent: int, since: int) ->
         os.dup2(nowhere, stream)
     sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  # it stays open as long as the process
     sys.path[:] = [str(Path(one).absolute()) for one in sys.path]
-    jobs = _imported_again(jobs)
+    jobs = _anew(jobs)
     pipe.send("ready")
     while True:
         number, spec, folder, linked = pipe.recv()
@@ -181,14 +180,12 @@ def _is_unchanged(path: Path, since: int) -> bool:
     return True
 
 
-def _imported_again(jobs: Mapping[int, Job]) -> Mapping[int, Job]:
-    """Return jobs whose own modules are imported again, as far as that can be done."""
-    arrays: list[pickle.PickleBuffer] = []  # they are not copied
-    with contextlib.suppress(BaseException):  # a function that no name leads to, or whatever somebody's module raises
-        data = pickle.dumps(jobs, protocol=5, buffer_callback=arrays.append)
-        for name, module in list(sys.modules.items()):
-            file = getattr(module, "__file__", None) or _PYTHON
-            if name != "__main__" and not (file.startswith(_PYTHON) or "-packages" in file or is_our_file(file)):
-                del sys.modules[name]
-        return pickle.loads(data, buffers=arrays)  # type: ignore[no-any-return]  # noqa: S301  # its own
+def _anew(jobs: Mapping[int, Job]) -> Mapping[int, Job]:
+    """Return jobs whose own modules are imported again; as they are where a module cannot be."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or _PYTHON
+        if name != "__main__" and not (file.startswith(_PYTHON) or "-packages" in file or is_our_file(file)):
+            del sys.modules[name]
+    with contextlib.suppress(BaseException):  # whatever somebody's module raises
+        return {i: job.anew() for i, job in jobs.items()}
     return jobs

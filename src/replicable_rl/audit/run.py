@@ -127,8 +127,7 @@ class _Audit:
 
     def _checked(self, run: Run, store: RunStore) -> Run:
         """Return a run; one that returned arrays of another shape than the first has failed."""
-        shape_of = getattr(self.job, "shape_of", None)
-        shape = None if shape_of is None or run.error is not None else shape_of(run)
+        shape = None if run.error is not None else self.job.shape_of(run)
         self.shape = self.shape or shape
         if shape not in (None, self.shape) and run.spec is not None:
             run = Run.failed(run.spec, f"train: the first run returned {self.shape}, this one {shape}.", run.seconds)
@@ -156,16 +155,14 @@ class _Audit:
     def result(self, store: RunStore, number: int, pristine: Pristine) -> AuditResult:
         """Return what the runs show, a few of which are made again where code may remember."""
         runs = tuple(self.found[key] for key in self.keys)
-        if hasattr(self.job, "shape_of"):
-            self.shape = None  # the first to finish need not be the first
-            runs = tuple(self._checked(run, store) for run in runs)
+        self.shape = None  # the first to finish need not be the first
+        runs = tuple(self._checked(run, store) for run in runs)
         again = pristine.repeats(number, runs, self.spec.runs_per_seed) if self.again else []
         if again:
             with contextlib.suppress(InvalidFile):  # what cannot be written can be read
                 store.add_repeats(again)
         repeats = tuple(dict.fromkeys((*again, *store.repeats()))) if self.spec.may_remember else ()
-        probe = getattr(self.job, "probe", None)
-        return AuditResult(self.spec, runs, store, len(runs), self.job.mdp, probe, repeats)
+        return AuditResult(self.spec, runs, store, len(runs), self.job.mdp, self.job.observations, repeats)
 
 
 def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> list[_Audit]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.audit import audit_spec
+from replicable_rl.audit.jobs import Solving
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.rules import Cuts, PublishedCuts
 from replicable_rl.runs import AuditSpec, ObjectSpec, Run, RunSpec, Status, StatusCode
@@ -22,7 +23,7 @@ _SHARED = "the cuts that the first run of a pair publishes"
 
 
 @dataclass(frozen=True)
-class PublishJob:
+class PublishJob(Solving):
     """Make the runs of an audit of published cuts."""
 
     problem: Any

@@ -43,6 +43,10 @@ class Algorithm(ABC):
         """Return what a run on a problem will do, and what may be claimed of it; None where nobody can say."""
         return None
 
+    def compiled_rows(self, problem: Any) -> int:
+        """Return how many rows a run over a table draws in compiled loops alone: audits choose threads by it."""
+        return 0
+
     @property
     def loss_over(self) -> str | None:
         """What epsilon bounds: the loss of the policy from the "initial" distribution or the "worst" state, or none."""
