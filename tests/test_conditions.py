@@ -119,7 +119,7 @@ def test_a_table_has_none(source: Any) -> None:
 def test_every_claim_about_a_run_says_them(algorithm: Any, name: str) -> None:
     source = stepped() if name == "a simulator" else OTHERS[name]()
     planned = rr.plan(source, algorithm)
-    made = [*algorithm.plan(source).claims(), *planned.claims()]
+    made = [*algorithm.plan(as_source(source)).claims(), *planned.claims()]
     if planned.samples < 10**9:  # what is stepped one by one ends soon
         made += rr.solve(source, algorithm, shared_seed=1, sample_seed=1).claims
     assert len(made) >= 2

@@ -15,7 +15,7 @@ from replicable_rl.algorithms.compiled import phased as compiled_module
 from replicable_rl.algorithms.compiled.phased import Iterated
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.experiments.cost.prediction import predicted_disagreement
-from replicable_rl.problem.sampler import Counts
+from replicable_rl.problem.sampler import Counts, as_source
 from replicable_rl.queries import Means, Mechanism, Plain, Query, RStat
 from replicable_rl.randomness import sample_stream
 from replicable_rl.runs import Claims
@@ -460,6 +460,11 @@ class Halved(Query):
         return self.inner.answer(means, *address, index=index) / 2.0
 
 
+def wrapped(source: Any) -> Any:
+    """Return a source as a run has it."""
+    return as_source(source)
+
+
 def test_what_the_compiled_loop_takes_and_what_not(monkeypatch: pytest.MonkeyPatch) -> None:
     shared, sampler = rr.SharedRandomness(1), Counts(rr.make("two-goals-v1"))
 
@@ -469,7 +474,7 @@ def test_what_the_compiled_loop_takes_and_what_not(monkeypatch: pytest.MonkeyPat
     def is_compiled(source: Any, query: Query) -> bool:
         with monkeypatch.context() as patch:
             patch.setattr(module, "compiled_iterations", lambda *given: None)
-            done: object = module.iterate(source, alike(5, 10**9, 0.01), query, sample_stream(1))
+            done: object = module.iterate(wrapped(source), alike(5, 10**9, 0.01), query, sample_stream(1))
             return done is None
 
     for query in (Means(), RStat(shared, "rpvi/offset", 0.01)):
@@ -507,7 +512,7 @@ def check_compiled(id: str, calls: int, monkeypatch: pytest.MonkeyPatch) -> None
     for schedule in (alike(23, calls), rising) if calls > 1 else (alike(23, calls),):
         for query in (RStat(rr.SharedRandomness(5), "rpvi/offset", schedule.widths), Means()):
             given = schedule, query, sample_stream(SEED % 2**64), 12.0
-            listing = module.iterate(Unfused(mdp), *given)
+            listing = module.iterate(wrapped(Unfused(mdp)), *given)
             for rows_at_once in (2**20, 5 * pairs, 1):
                 monkeypatch.setattr(compiled_module, "_ROWS_AT_ONCE", rows_at_once)
                 given = schedule, query, sample_stream(SEED % 2**64), 12.0
@@ -530,7 +535,7 @@ def test_large_problems_have_the_bits_of_the_listing(threads: int, monkeypatch: 
     mdp = rr.make("garnet-v1", n_states=700, n_actions=3, branching=4, seed=1)
     for schedule in (alike(5, 10**6), rising_schedule(2100, 0.9, 0.5, 0.1, 0.5)):
         query = RStat(rr.SharedRandomness(5), "rpvi/offset", schedule.widths)
-        listing = module.iterate(Unfused(mdp), schedule, query, sample_stream(3), 9.0)
+        listing = module.iterate(wrapped(Unfused(mdp)), schedule, query, sample_stream(3), 9.0)
         monkeypatch.setattr("replicable_rl.compiled.THREADS", threads)
         for many in (1, 100):
             monkeypatch.setattr(compiled_module, "MANY_BLOCKS", many)

@@ -280,8 +280,7 @@ def plan(problem: Any, algorithm: Algorithm) -> Plan[Any]:
 
 def planned(problem: Any, algorithm: Algorithm) -> Plan[Any] | None:
     """Return the plan of a run; None where nobody can say."""
-    _source_of(problem, algorithm)  # is it one?
-    made = algorithm.plan(problem)
+    made = algorithm.plan(_source_of(problem, algorithm))
     if not isinstance(made, Plan):
         return made  # type: ignore[no-any-return]  # somebody's own
     loses = isinstance(problem, TabularMDP) and algorithm.loss_over is not None
@@ -336,7 +335,7 @@ def refuse_unsampled(problem: Any, algorithm: Algorithm) -> None:
     """Refuse what every run would refuse before its first sample: what cannot be planned, and what cannot end."""
     source = source_of(problem, algorithm)
     try:
-        made = algorithm.plan(problem)
+        made = algorithm.plan(source)
     except InvalidInput:
         raise
     except Exception:  # in somebody's own code: the run says where, or never asks for a plan

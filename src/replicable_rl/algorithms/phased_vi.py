@@ -25,14 +25,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
 from replicable_rl.algorithms.compiled.phased import Iterated, compiled_iterations
 from replicable_rl.algorithms.plan import SHARP_FORM, Columns, Plan, Promise, Shape, Statement, Statements, same_answers
 from replicable_rl.errors import InvalidInput, speaking_as
-from replicable_rl.problem.sampler import Counts, as_source
+from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.source import Generative, Source
 from replicable_rl.problem.support import Support, greedy
 from replicable_rl.progress import track
@@ -136,14 +136,13 @@ class GoodSeed:
 
 
 def iterate(
-    problem: Source, schedule: Schedule, query: Query, rng: np.random.Generator, log_term: float = 0.0
+    source: Generative, schedule: Schedule, query: Query, rng: np.random.Generator, log_term: float = 0.0
 ) -> Iterated:
     """Run the listing to its end, or its compiled form: the same bits, sooner.
 
     ``log_term`` is what the margins of :func:`~replicable_rl.theory.rstat.seed_margin` are made of; 0: they are not
     looked at. Samplers and queries of somebody's own may do otherwise than ours, and have the listing alone.
     """
-    source: Any = as_source(problem)
     if isinstance(source, Counts) and query.keys is not None:
         return compiled_iterations(source, schedule, query.keys, rng, log_term)
     seed, calls = GoodSeed(source, query, log_term), 0

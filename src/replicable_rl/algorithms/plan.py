@@ -17,7 +17,6 @@ from replicable_rl.canonical import Json, decimal
 from replicable_rl.display import Displayed, described
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, speaking_as
 from replicable_rl.paper import cited
-from replicable_rl.problem.sampler import as_source
 from replicable_rl.problem.source import Source
 from replicable_rl.runs import EMPTY, FIXED_SEED, THIS_SEED, Algorithm, Claim, Claims, LibraryClaim
 from replicable_rl.theory import MAX_CALLS, Numbers, Units
@@ -276,7 +275,7 @@ class Promise(Algorithm, Generic[N]):
 
     def plan(self, problem: Source) -> Plan[N]:
         """Return what a run on this problem will do, and what may be claimed of it."""
-        initial, trust = problem.initial, as_source(problem).trust
+        initial, trust = problem.initial, problem.trust
         anywhere = problem.n_states > 1 and (initial is None or float(np.ptp(initial)) == 0.0)
         here = trust.estimated, anywhere, trust.conditions
         with speaking_as(type(self).__name__):

@@ -21,7 +21,6 @@ from replicable_rl.algorithms.exploring import Ignored, collect, hardly_reached,
 from replicable_rl.algorithms.plan import Columns, Plan, Promise, Shape, Statement, Statements
 from replicable_rl.data.few import taken_all_the_same, taken_for_the_worst, threshold
 from replicable_rl.errors import InvalidInput, speaking_as
-from replicable_rl.problem.sampler import as_source
 from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
 from replicable_rl.rules import AffordableTolerance, Decision, EmpiricalModel, Margin, Rule, Tuning, as_rule
 from replicable_rl.rules.rule import decided_by
@@ -119,10 +118,10 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         return super().plan(problem)
 
     def _shape(self, problem: Source) -> Shape:
-        shape, source = super()._shape(problem), as_source(problem)
-        if self.horizon is None and isinstance(source, Recorded):
-            return shape._replace(known_rewards=False, rows=source.counts.steps)
-        if self.horizon is None and isinstance(source, Generative):
+        shape = super()._shape(problem)
+        if self.horizon is None and isinstance(problem, Recorded):
+            return shape._replace(known_rewards=False, rows=problem.counts.steps)
+        if self.horizon is None and (isinstance(problem, Generative) or not isinstance(problem, Episodic)):
             return shape
         return shape._replace(known_rewards=False, played=True)
 
