@@ -16,6 +16,7 @@ import replicable_rl as rr
 from replicable_rl.audit import run_audits
 from replicable_rl.audit.agreement import measure
 from replicable_rl.audit.logs import LogsJob, measure_logs, measure_states_of_logs
+from replicable_rl.report.log_texts import process_text
 from tests.test_cli import Run
 from tests.test_data import long_log
 
@@ -126,8 +127,8 @@ def test_another_process_is_found_and_named(apart: dict[str, rr.Dataset]) -> Non
     assert (found.compared, found.differing) == (3, 2)
     assert {apart_pair.two for apart_pair in found.pairs[:2]} == {2}
     assert found.pairs[0].state == found.pairs[0].action == "0"
-    assert found.sentence.startswith("THE LOGS COME FROM DIFFERENT PROCESSES: ")
-    assert "2 of 3 pairs of logs differ" in found.sentence
+    assert process_text(found).startswith("THE LOGS COME FROM DIFFERENT PROCESSES: ")
+    assert "2 of 3 pairs of logs differ" in process_text(found)
     # corrected for the number of pairs
     first, data = found.pairs[0], list(apart.values())
     alone = rr.same_process(data[first.one], data[first.two])

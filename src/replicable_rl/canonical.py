@@ -5,17 +5,22 @@ of it means the same in every language. Arrays are hashed by their exact bits:
 little-endian, C order, with -0.0 written as 0.0 and NaN refused.
 """
 
+import contextlib
 import hashlib
 import json
 import math
 import re
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.errors import InvalidInput
+from replicable_rl.errors import InvalidInput, shown
 
 Json = Any  # None, bool, int, float, str, and lists and dicts of these
 
@@ -111,6 +116,59 @@ def parse_json(text: str | bytes) -> Json:
         raise
     except ValueError as error:  # no JSON, no Unicode, or an integer of thousands of digits
         raise InvalidInput(f"JSON: cannot be read ({error!s:.120}).") from None
+
+
+Record = TypeVar("Record")
+
+
+def record_json(record: Any) -> dict[str, Json]:
+    """Return a dataclass as JSON: every field but those that are never compared, and the records inside it alike."""
+    return {name: _plain_json(vars(record)[name]) for name in _types_of(type(record))}
+
+
+def _plain_json(value: Any) -> Json:
+    if is_dataclass(value):
+        return record_json(value)
+    if isinstance(value, Mapping):
+        return {key: _plain_json(item) for key, item in value.items()}
+    return [_plain_json(item) for item in value] if isinstance(value, (list, tuple)) else to_json(value)
+
+
+def from_record(kind: type[Record], data: Json) -> Record:
+    """Read back what :func:`record_json` wrote, by the types that the fields declare.
+
+    >>> from dataclasses import dataclass
+    >>> Point = dataclass(type("Point", (), {"__annotations__": {"x": float, "names": tuple[str, ...] | None}}))
+    >>> from_record(Point, record_json(Point(0.5, ("a", "b")))), from_record(Point, {"x": 2, "names": None})
+    (Point(x=0.5, names=('a', 'b')), Point(x=2.0, names=None))
+    """
+    declared = _types_of(kind)
+    if not isinstance(data, dict) or set(data) != set(declared):
+        raise InvalidInput(f"{kind.__name__}: expected {', '.join(declared)}; got {shown(data)}.")
+    return kind(**{name: _typed(f"{kind.__name__}: {name}", one, data[name]) for name, one in declared.items()})
+
+
+def _types_of(kind: Any) -> dict[str, Any]:
+    declared = typing.get_type_hints(kind)
+    return {one.name: declared[one.name] for one in fields(kind) if one.compare}
+
+
+def _typed(name: str, kind: Any, value: Json) -> Any:
+    """Return a value of JSON as one of this type, or refuse it."""
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin is types.UnionType:
+        for part in parts:
+            with contextlib.suppress(InvalidInput):
+                return _typed(name, part, value)
+    elif origin is tuple and isinstance(value, list):
+        return tuple(_typed(name, parts[0], item) for item in value)
+    elif origin is Mapping and isinstance(value, dict):
+        return value
+    elif is_dataclass(kind):
+        return from_record(kind, value)  # type: ignore[arg-type]  # a class, not one of its objects
+    elif type(value) is kind or (kind is float and type(value) is int):
+        return kind(value) if kind is float else value
+    raise InvalidInput(f"{name} cannot be {shown(value)}.")
 
 
 def decimal(number: int | None) -> str | None:

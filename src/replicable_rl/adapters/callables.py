@@ -34,7 +34,6 @@ from replicable_rl.runs import OWN, AuditSpec, ObjectSpec, Repeat, Training
 from replicable_rl.wording import sentence
 
 _SHARED = "what train draws from shared_seed"
-_BITS = 32  # of the seeds that other people's code gets
 _REMEMBERS: WeakSet[Any] = WeakSet()  # training code to which the same seeds gave other results
 
 
@@ -193,7 +192,6 @@ def callable_spec(
         ObjectSpec("callable") if problem is None else problem.spec,
         ObjectSpec(name, told),
         sampler=OWN,
-        seed_bits=_BITS,
         shared=adapter.shared_randomness if adapter else _SHARED,
         fresh=adapter.fresh_randomness if adapter else DRAWN_BY_TRAIN,
         training=_asked(evaluate, uniform, tolerance, epsilon, delta, problem),
@@ -218,7 +216,7 @@ def _check_functions(train: Any, evaluate: Any, data: Any) -> None:
 
 def _asked(
     evaluate: Any, uniform: Any, tolerance: Any, epsilon: Any, delta: Any, problem: TabularMDP | None
-) -> Training | None:
+) -> Training:
     """Return what is asked of the code beside agreement."""
     asked: dict[str, Any] = {}
     if evaluate is not None:
@@ -244,7 +242,7 @@ def _asked(
                 "line: PROBLEM before the function)."
             )
         asked |= {"epsilon": epsilon, "delta": delta}
-    return Training(**asked) if asked else None
+    return Training(**asked)
 
 
 def _with_fresh(spec: AuditSpec, train: Any, data: Callable[[int], Any] | None) -> AuditSpec:

@@ -52,11 +52,11 @@ class LogsJob(Solving):
 
 def opened_logs(logs: Any, algorithm: Any) -> tuple[Dataset, Logs, LogsJob]:
     """Return one of the logs, which stands for their process, what is known of all, and what makes their runs."""
-    with called_as("audit", "align"):
+    with called_as("audit", "align", "compare_logs"):
         named = align(logs)
-    first = next(iter(named.values()))
-    source_of(first, algorithm)  # does the algorithm work on logs?
-    record = compare_logs(named)
+        first = next(iter(named.values()))
+        source_of(first, algorithm)  # does the algorithm work on logs?
+        record = compare_logs(named)
     return first, record, LogsJob({data.sample.digest: data for data in named.values()}, algorithm)
 
 

@@ -9,7 +9,7 @@ by the interval that holds at every look. The result says how many runs were ask
 import contextlib
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from replicable_rl.audit.result import AuditResult
 from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import PROBLEMS, make
-from replicable_rl.runs import AuditSpec, ObjectSpec, Run, RunFamily
+from replicable_rl.runs import AuditSpec, ObjectSpec, Run, RunFamily, Training
 from replicable_rl.store import RunStore
 
 _MOST_STATES = 20_000  # of a problem that is built again for its names and returns
@@ -50,15 +50,10 @@ def read_audits(
     >>> read.runs == made.runs, read.mdp == made.mdp, read.runs_asked
     (True, True, 6)
     """
-    audits = store.audits()
-    chosen = [spec for spec in current(audits) if wanted(spec)]
-    alike: dict[RunFamily, list[AuditSpec]] = defaultdict(list)
-    for spec in audits:
-        alike[spec.family].append(spec)
-    orders = [spec.seeds_as_asked(alike[spec.family]) for spec in chosen]
+    chosen = [spec for spec in current(store.audits()) if wanted(spec)]
     families = {family: store.runs(family) for family in {spec.family for spec in chosen}}
     asked = chosen if confidence is None else [replace(spec, confidence=confidence) for spec in chosen]
-    return [_read(store, spec, order, families[spec.family]) for spec, order in zip(asked, orders, strict=True)]
+    return [_read(store, spec, families[spec.family]) for spec in asked]
 
 
 def current(specs: Sequence[AuditSpec]) -> list[AuditSpec]:
@@ -66,7 +61,7 @@ def current(specs: Sequence[AuditSpec]) -> list[AuditSpec]:
 
     def answers(other: AuditSpec, spec: AuditSpec) -> bool:
         asks = spec.require is None or (spec.require, spec.level) == (other.require, other.level)
-        asks = asks and spec.training in (None, other.training)
+        asks = asks and spec.training in (None, Training(), other.training)
         return asks and other.contains(spec)
 
     families: dict[RunFamily, list[tuple[int, AuditSpec]]] = defaultdict(list)
@@ -81,15 +76,16 @@ def current(specs: Sequence[AuditSpec]) -> list[AuditSpec]:
     ]
 
 
-def _read(store: RunStore, spec: AuditSpec, order: Iterator[int], found: Mapping[str, Run]) -> AuditResult:
+def _read(store: RunStore, spec: AuditSpec, found: Mapping[str, Run]) -> AuditResult:
     """Return what the runs before the first that is missing show."""
     asked, each, runs, whole = spec.size, spec.runs_per_seed, list[Run](), True
+    order = spec.each_seed()
     while whole and (seeds := list(itertools.islice(order, _AT_ONCE))):
         there = list(itertools.takewhile(found.__contains__, spec.keys_of(seeds)))
         runs += [found[key] for key in there[: len(there) - len(there) % each]]
         whole = len(there) == len(seeds) * each
-    if runs and (len(runs) < asked or isinstance(spec.shared_seeds, tuple)):
-        spec = replace(spec, shared_seeds=tuple(run.shared_seed for run in runs[::each]))
+    if 0 < len(runs) < asked:
+        spec = spec.first(len(runs) // each)
     repeats = tuple(store.repeats()) if spec.may_remember else ()
     return AuditResult(spec, tuple(runs), store, asked, _problem(spec.problem, runs), repeats=repeats)
 

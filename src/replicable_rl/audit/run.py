@@ -171,16 +171,16 @@ def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> l
     families = {family: store.runs(family) for family in dict.fromkeys(spec.family for spec in specs)}
     for spec in specs:
         warn_of_other_source(spec, known, store.path or "this store")
-        if len(list(spec.seeds_as_asked(known))) < spec.n_seeds:
+        if any(map(spec.picks_from, known)):
             raise InvalidInput(
                 f"audit: shared_seeds takes some of the seeds that {store.path or 'this store'} was asked for before, "
-                "and leaves out others. Seeds chosen among those whose runs are known show nothing: list all of them, "
-                "or new ones, or use another store."
+                "and leaves out others. Seeds chosen among those whose runs are known show nothing: begin with all of "
+                "them, or list new ones, or use another store."
             )
     asked: set[str] = set()
     audits = []
     for spec in specs:
-        keys = spec.keys
+        keys = spec.keys_of(spec.seeds)
         audit = _Audit(spec, spec.job, families[spec.family], list(keys), on_error)
         if on_error == "raise":
             for key in [key for key, run in audit.found.items() if run.error is not None and key in keys]:

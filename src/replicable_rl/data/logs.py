@@ -6,9 +6,9 @@ of the process are those of all logs together, in one order, and its range is th
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from replicable_rl.data.alignment import align, checked_logs, named_logs
@@ -16,12 +16,13 @@ from replicable_rl.data.comparing import same_process
 from replicable_rl.data.dataset import Dataset
 from replicable_rl.data.reading import from_transitions
 from replicable_rl.data.summary import ALARM
-from replicable_rl.errors import check_in_open_interval
+from replicable_rl.errors import InvalidInput, check_in_open_interval
 from replicable_rl.progress import track
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.runs import LogPair, Logs
 from replicable_rl.wording import brief
 
+_MOST_LOGS = 200
 _KEPT = 20  # pairs of logs that a record lists
 _MOST_NAMES = 20_000  # of states, in a record
 _LONGEST = 80  # letters of a name there
@@ -70,7 +71,7 @@ def compare_logs(logs: Any, *, alarm: float = ALARM) -> Logs:
     Returns
     -------
     Logs
-        ``.differ`` says whether some pair differs, and ``.sentence`` says which, and where.
+        ``.differ`` says whether some pair differs, and ``.pairs`` says which, and where.
 
     Examples
     --------
@@ -82,20 +83,34 @@ def compare_logs(logs: Any, *, alarm: float = ALARM) -> Logs:
     named = checked_logs("compare_logs", logs)
     alarm = check_in_open_interval("compare_logs", "alarm", alarm)
     data = list(named.values())
-    samples = tuple(named), tuple(one.sample.digest for one in data), tuple(one.rows for one in data)
-    record = Logs(*samples, alarm=alarm)  # the same data twice are refused before anything is compared
+    digests = tuple(one.sample.digest for one in data)
+    _refuse_twice(tuple(named), digests)
     process = data[0].process
     pairs = list(_compared(data))
-    corrected = sorted((pair._replace(p_value=min(1.0, pair.p_value * len(pairs))) for pair in pairs), key=_by_p_value)
+    corrected = sorted((replace(pair, p_value=min(1.0, pair.p_value * len(pairs))) for pair in pairs), key=_by_p_value)
     few = len(process.states) <= _MOST_NAMES
-    return dataclasses.replace(
-        record,
+    return Logs(
+        tuple(named),
+        digests,
+        tuple(one.rows for one in data),
+        alarm=alarm,
         compared=len(pairs),
         differing=sum(pair.p_value < alarm for pair in corrected),
         pairs=tuple(corrected[:_KEPT]),
         states=tuple(brief(name, _LONGEST) for name in process.state_names) if few else None,
         actions=tuple(brief(name, _LONGEST) for name in process.action_names) if few else None,
     )
+
+
+def _refuse_twice(names: Sequence[str], digests: Sequence[str]) -> None:
+    if len(names) > _MOST_LOGS:
+        raise InvalidInput(f"compare_logs: takes at most {_MOST_LOGS} logs, got {len(names)}.")
+    for name, digest in zip(names, digests, strict=True):
+        first = names[digests.index(digest)]
+        if first != name:
+            raise InvalidInput(
+                f"compare_logs: {first} and {name} hold the same data, which is no evidence. Give each log once."
+            )
 
 
 def _compared(data: Sequence[Dataset]) -> Iterator[LogPair]:

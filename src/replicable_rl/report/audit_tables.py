@@ -7,10 +7,19 @@ from typing import Any
 
 from replicable_rl.audit import Agreement, AuditResult
 from replicable_rl.audit.sampled import fresh, other_versions, suspicion, versions
-from replicable_rl.canonical import Json
+from replicable_rl.canonical import Json, record_json
 from replicable_rl.display import shows
 from replicable_rl.report.layout import NARROWEST, Column, laid_out, left_out
-from replicable_rl.report.log_texts import about_looks, compared, first_of_all, sample_of, size, subject, undecided
+from replicable_rl.report.log_texts import (
+    about_looks,
+    compared,
+    first_of_all,
+    process_text,
+    sample_of,
+    size,
+    subject,
+    undecided,
+)
 from replicable_rl.report.training_texts import (
     closeness_text,
     loss_text,
@@ -272,7 +281,9 @@ def result_json(result: AuditResult, timing: bool) -> dict[str, Json]:
 
 def _logs_json(result: AuditResult) -> dict[str, Json]:
     logs = result.logs
-    return {} if logs is None else {"logs": {"differ": logs.differ, "sentence": logs.sentence, **logs.to_json()}}
+    return (
+        {} if logs is None else {"logs": {"differ": logs.differ, "sentence": process_text(logs), **record_json(logs)}}
+    )
 
 
 def _level_json(result: AuditResult, level: str) -> dict[str, Json]:

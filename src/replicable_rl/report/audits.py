@@ -20,7 +20,7 @@ from replicable_rl.report.audit_blocks import (
 from replicable_rl.report.audit_tables import unfinished
 from replicable_rl.report.blocks import Cell, Code, DataTable, Interval, Intervals
 from replicable_rl.report.commands import audit_command
-from replicable_rl.report.log_texts import logs_text
+from replicable_rl.report.log_texts import logs_text, process_text
 from replicable_rl.report.page import Block, Page, Section
 from replicable_rl.report.training_texts import LOSES_TOO_MUCH, loss_verdict, with_interval
 from replicable_rl.runs import LEVELS, AuditSpec, in_order
@@ -107,7 +107,7 @@ def _chosen(name: str, store: RunStore, problem: str | None, algorithm: str | No
 def _differing(results: Sequence[AuditResult]) -> list[Block]:
     """Say, before anything else, which audits are of logs that come from different processes."""
     found = [result.logs for result in results if result.logs is not None and result.logs.differ]
-    return [process_callout(logs, logs.sentence) for logs in found[:_BARS]]
+    return [process_callout(logs, process_text(logs)) for logs in found[:_BARS]]
 
 
 def _section(result: AuditResult, id: str, command: str | None) -> Section:

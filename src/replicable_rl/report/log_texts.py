@@ -1,16 +1,43 @@
 """What is said of an audit over logs, and otherwise of other audits: what was run, on what its intervals rest."""
 
 from replicable_rl.audit import AuditResult
-from replicable_rl.runs import Logs, ObjectSpec, Run
-from replicable_rl.wording import brief, number, plural
+from replicable_rl.runs import LogPair, Logs, ObjectSpec, Run
+from replicable_rl.wording import brief, listed, number, p_value, percent, plural
 
 _NAMED = 6  # logs
+_PAIRS = 3  # pairs of logs
 _LONGEST = 40  # letters of the name of a log
+_LONGEST_OF_PAIR = 60  # and where two are said to differ
 
 
 def first_of_all(result: AuditResult) -> str:
     """Say whether the logs come from one process; '' where samples were drawn."""
-    return "" if result.logs is None else result.logs.sentence
+    return "" if result.logs is None else process_text(result.logs)
+
+
+def process_text(logs: Logs) -> str:
+    """Say whether logs come from one process, as far as a test can tell."""
+    pairs = f"{plural(logs.compared, 'pair')} of logs"
+    if not logs.compared:
+        return (
+            "Nobody knows whether these logs come from one process: no action was tried in one state by two of "
+            "them often enough to compare."
+        )
+    if not logs.differ:
+        least = f", smallest {p_value(logs.pairs[0].p_value)}, corrected for their number" if logs.pairs else ""
+        return f"No difference between the logs was found ({pairs} compared{least}). A small one may be there."
+    named = listed([_pair_text(logs, pair) for pair in logs.pairs[: min(_PAIRS, logs.differing)]])
+    more = f" {logs.differing} of {pairs} differ." if logs.compared > 1 else ""
+    return (
+        f"THE LOGS COME FROM DIFFERENT PROCESSES: {named}.{more} Where they decide otherwise, that need not be chance, "
+        f"and nothing is shown about replicability. A false alarm comes in {percent(logs.alarm)} of audits."
+    )
+
+
+def _pair_text(logs: Logs, pair: LogPair) -> str:
+    names = (brief(logs.names[i], _LONGEST_OF_PAIR) for i in (pair.one, pair.two))
+    where = f"action {brief(pair.action, _LONGEST_OF_PAIR)} in state {brief(pair.state, _LONGEST_OF_PAIR)}"
+    return f"{' and '.join(names)} differ by more than chance ({p_value(pair.p_value)}, most of all {where})"
 
 
 def subject(result: AuditResult) -> str:

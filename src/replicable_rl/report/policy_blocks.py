@@ -98,9 +98,7 @@ def _first_seeds(result: AuditResult, distinct: int) -> AuditResult | None:
         taken += 1
     if taken == 0:
         return None
-    return replace(
-        result, spec=replace(result.spec, shared_seeds=result.spec.seeds[:taken]), runs=result.runs[: taken * R]
-    )
+    return replace(result, spec=result.spec.first(taken), runs=result.runs[: taken * R])
 
 
 def _picture(result: AuditResult) -> Iterator[Block]:
