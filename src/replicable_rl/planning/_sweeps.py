@@ -1,23 +1,26 @@
-"""The sweeps of exact planning: values, their greedy policy, and the loops that bring both closer to the optimum.
+"""The sweeps of exact planning: compiled loops over the rows of a process, and what drives them to the optimum.
 
-Nothing depends on the number of threads: they divide states or whole blocks between them, and
-only minima and maxima are put together. Sums run in a fixed order.
+Nothing depends on the number of threads: they divide states or whole blocks between them, and only minima and maxima
+are put together. Sums run over a row in its stored order. Inner loops index with unsigned integers: a signed index
+costs a test for counting from the end.
 """
 
 from __future__ import annotations
 
 import math
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from replicable_rl.compiled import Team
-from replicable_rl.planning import _kernels
-from replicable_rl.planning._kernels import Chain, Floats, Integers, PlanningTable
-from replicable_rl.problem.table import TabularMDP
+from replicable_rl.compiled import Team, compiled, compiled_loop, inlined
 from replicable_rl.sampling._kernels import row_means
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from replicable_rl.problem.table import TabularMDP
 
 _SWEEPS = 25  # sweeps along the greedy policy between two full backups, at most
 _BLOCK_SWEEPS = 16  # the same for sweeps in blocks, which do more
@@ -30,12 +33,325 @@ _SHARED_FROM = 50_000  # states; below, one block takes fewer sweeps
 _NEAR = 32  # a successor is near if no further than this part of all states
 _BLOCKS_FROM = 10_000  # below, plain sweeps take no time and keep symmetric states exactly equal
 MANY_STATES = 50_000  # below, starting threads takes longer than they save
-_FEW_STATES = 1000  # up to here, the equations of a policy can be solved directly
-_SOLVES = 50  # of them, at most; policies may take turns where rounding decides between equals
 _ROUNDS = 10_000  # of backups and the sweeps that follow them, at most
-_LEAST_SWEEPS = 10_000  # that every process may take, however large
 _WORK = 5 * 10**10  # outcomes that the sweeps along policies read, at most: some minutes
-_LITTLE_WORK = 5 * 10**8  # the same where the equations can be solved: a second
+_NEARLY = 0.93  # of the way to where news neither grow nor fade
+
+Floats = NDArray[np.float64]
+Reals = NDArray[np.floating[Any]]  # in single precision, unless gamma is very near 1
+Integers = NDArray[np.int64]
+Indices = NDArray[np.int32]  # of states; of rows, 64 bits where there are more of them
+
+
+class PlanningTable(NamedTuple):
+    """The rows of a process, with the expected reward of each."""
+
+    indptr: Integers
+    next_state: Indices
+    probability: Floats
+    reward: Floats
+    gamma: float
+    n_actions: int
+
+    @classmethod
+    def of(cls, mdp: Any, reward: Floats) -> Self:
+        """Return the rows of a table with other rewards."""
+        return cls(mdp.rows.indptr, mdp.rows.next_state, mdp.rows.probability, reward, mdp.gamma, mdp.n_actions)
+
+    @property
+    def n_states(self) -> int:
+        """How many states there are."""
+        return (self.indptr.size - 1) // self.n_actions
+
+    @property
+    def horizon(self) -> float:
+        """What a constant difference of one sweep comes to in all those that follow."""
+        return self.gamma / (1.0 - self.gamma)
+
+
+class Chain(NamedTuple):
+    """The rows of a policy, as `policy_rows` copies them; the last two are for sweeps in blocks alone."""
+
+    indptr: Integers
+    next_state: Indices
+    weight: Reals
+    reward: Floats
+    leave: Floats
+
+    @classmethod
+    def room_for(cls, table: PlanningTable, *, solve: bool) -> Self:
+        """Return a chain that holds the rows of any policy: in every state there is room for its longest row."""
+        longest = reduce(np.maximum, np.diff(table.indptr).reshape(-1, table.n_actions).T)  # faster than max(axis=1)
+        indptr = np.concatenate(([0], np.cumsum(longest)))
+        in_single = not solve and 1.0 - table.gamma >= _SINGLE_FROM
+        weight: Reals = np.empty(indptr[-1], dtype=np.float32 if in_single else np.float64)
+        reward, leave = np.empty((2, table.n_states if solve else 0))
+        return cls(indptr, np.empty(weight.size, dtype=np.int32), weight, reward, leave)
+
+    @property
+    def longest(self) -> int:
+        """How many outcomes the longest row has that there is room for."""
+        return int(np.diff(self.indptr).max())
+
+
+@inlined
+def _expected(next_state: Indices, probability: Reals, value: Floats, begin: np.uint64, end: np.uint64) -> float:
+    """E V(s') for the outcomes of a row, which are those from ``begin`` up to ``end``."""
+    total = 0.0
+    for k in range(begin, end):
+        total += probability[k] * value[np.uint32(next_state[k])]
+    return total
+
+
+@compiled
+def backup(
+    table: PlanningTable, value: Floats, out: Floats, row_of: Indices, first: int, last: int
+) -> tuple[float, float, float]:
+    """out(s) = max over a of reward(s, a) + gamma * E V(s'), for the states from ``first`` up to ``last``.
+
+    ``row_of`` takes the rows where the maxima are, the first among equals. Returns the smallest and
+    the largest difference ``out - value``, and the largest magnitude of a value.
+    """
+    indptr, next_state, probability, reward, gamma, n_actions = table
+    low, high, largest = np.inf, -np.inf, 0.0
+    row, begin = np.uint64(first * n_actions), np.uint64(indptr[first * n_actions])
+    for s in range(np.uint64(first), np.uint64(last)):
+        best, chosen = -np.inf, row
+        for _ in range(n_actions):
+            end = np.uint64(indptr[row + np.uint64(1)])
+            total = reward[row] + gamma * _expected(next_state, probability, value, begin, end)
+            # Selections and not jumps: half of them would be guessed wrong, with loads in flight.
+            chosen = row if total > best else chosen
+            best = total if total > best else best
+            row, begin = row + np.uint64(1), end
+        out[s] = best
+        row_of[s] = chosen
+        change = best - value[s]
+        low = change if change < low else low
+        high = change if change > high else high
+        magnitude = abs(value[s])
+        largest = magnitude if magnitude > largest else largest
+    return low, high, largest
+
+
+@compiled
+def action_values(
+    table: PlanningTable, value: Floats, shift: float, q: Floats, policy: Integers, first: int, last: int
+) -> None:
+    """q(s, a) = what `backup` maximises, plus ``shift``; and the first action where it is largest."""
+    indptr, next_state, probability, reward, gamma, n_actions = table
+    row, begin = np.uint64(first * n_actions), np.uint64(indptr[first * n_actions])
+    for s in range(np.uint64(first), np.uint64(last)):
+        best, chosen = -np.inf, 0
+        for a in range(n_actions):
+            end = np.uint64(indptr[row + np.uint64(1)])
+            total = reward[row] + gamma * _expected(next_state, probability, value, begin, end) + shift
+            q[row] = total
+            chosen = a if total > best else chosen
+            best = total if total > best else best
+            row, begin = row + np.uint64(1), end
+        policy[s] = chosen
+
+
+@compiled
+def policy_rows(
+    table: PlanningTable, row_of: Indices, solve: bool, copied: Indices, chain: Chain, first: int, last: int
+) -> int:
+    """Copy the rows of a policy, weight = gamma * probability, to where a sweep reads them in one go.
+
+    Or solve v(s) = r + gamma * E v(s') for v(s) = reward(s) + sum of weight * v(s') over other states, by dividing
+    by leave(s) = 1 - gamma * P(stay): a goal that is never left has its value after one sweep.
+
+    ``chain_indptr`` leaves room for the longest row of every state, so that it serves every policy and the states
+    can be copied in parts; what is left of it gets weight 0. ``copied`` are the rows that were copied last (-1:
+    none), for policies soon differ in few states. Returns in how many.
+    """
+    indptr, next_state, probability, reward, gamma, _ = table
+    chain_indptr, chain_next, chain_weight, chain_reward, chain_leave = chain
+    changed = 0
+    for s in range(np.uint64(first), np.uint64(last)):
+        row = row_of[s]
+        if row == copied[s]:
+            continue
+        changed += 1
+        copied[s] = row
+        begin, end = np.uint64(indptr[np.uint64(row)]), np.uint64(indptr[np.uint64(row) + np.uint64(1)])
+        stay = 0.0
+        for i in range(begin, end):
+            stay += probability[i] if solve and np.uint32(next_state[i]) == s else 0.0
+        leave = 1.0 - gamma * min(stay, 1.0)  # rounding may have put the sum above 1
+        discount = gamma / leave
+        if solve:
+            chain_reward[s], chain_leave[s] = reward[np.uint64(row)] / leave, leave
+        k = np.uint64(chain_indptr[s])
+        for i in range(begin, end):
+            is_itself = solve and np.uint32(next_state[i]) == s
+            chain_next[k], chain_weight[k] = next_state[i], 0.0 if is_itself else discount * probability[i]
+            k += np.uint64(1)
+        for unused in range(k, np.uint64(chain_indptr[s + np.uint64(1)])):
+            chain_next[unused], chain_weight[unused] = s, 0.0
+    return changed
+
+
+@compiled_loop("limit")
+def follow(
+    chain: Chain, difference: Reals, out: Reals, total: Reals, limit: int, enough: float, first: int, last: int
+) -> tuple[float, float, int]:
+    """Sweep along a policy, and sum up the differences of the sweeps, until they lie within ``enough`` of each other.
+
+    At most ``limit`` times, and more than once only if ``first`` to ``last`` are all the states. The arrays of
+    differences change places after every sweep. Returns the smallest and the largest difference of the last sweep,
+    and the number of sweeps.
+    """
+    indptr, next_state, weight = chain.indptr, chain.next_state, chain.weight
+    low, high, sweeps = np.inf, -np.inf, 0
+    zero = np.zeros(1, dtype=total.dtype)[0]
+    while sweeps < limit and (sweeps == 0 or high - low > enough):
+        low, high = np.inf, -np.inf
+        begin = np.uint64(indptr[first])
+        for s in range(np.uint64(first), np.uint64(last)):
+            new, end = zero, np.uint64(indptr[s + np.uint64(1)])
+            for k in range(begin, end):
+                new += weight[k] * difference[np.uint32(next_state[k])]
+            begin = end
+            out[s] = new
+            total[s] += new
+            change = float(new)
+            low = change if change < low else low
+            high = change if change > high else high
+        difference, out = out, difference
+        sweeps += 1
+    return low, high, sweeps
+
+
+@compiled
+def relax(
+    table: PlanningTable, value: Floats, out: Floats, row_of: Indices, width: int, backward: bool, first: int, last: int
+) -> tuple[float, float]:
+    """`backup`, but inside blocks of ``width`` states with the new values of the states before (Gauss and Seidel).
+
+    Other blocks are read as they were before the sweep. An action that may stay is solved for its own state.
+    """
+    indptr, next_state, probability, reward, gamma, n_actions = table
+    low, high = np.inf, -np.inf
+    for start in range(first, last, width):
+        end = min(start + width, last)
+        out[start:end] = value[start:end]
+        for i in range(end - start):
+            s = np.uint64(end - 1 - i if backward else start + i)
+            row = s * np.uint64(n_actions)
+            best, chosen, k = -np.inf, row, np.uint64(indptr[row])
+            for _ in range(n_actions):
+                total, stay, until = 0.0, 0.0, np.uint64(indptr[row + np.uint64(1)])
+                while k < until:
+                    j = np.uint32(next_state[k])
+                    if j == s:
+                        stay += probability[k]
+                    else:
+                        total += probability[k] * (out[j] if start <= j < end else value[j])
+                    k += np.uint64(1)
+                total = reward[row] + gamma * total
+                if stay > 0.0:
+                    total /= 1.0 - gamma * min(stay, 1.0)
+                chosen = row if total > best else chosen
+                best = total if total > best else best
+                row += np.uint64(1)
+            out[s] = best
+            row_of[s] = chosen
+            change = best - value[s]
+            low = change if change < low else low
+            high = change if change > high else high
+    return low, high
+
+
+@compiled
+def upstream(
+    chain: Chain, width: int, most: float, backward: NDArray[np.bool_], over: Floats, first: int, last: int
+) -> None:
+    """Find the direction in which to sweep each block, and how far beyond its new value to move each state.
+
+    A sweep goes against the flow of the policy: most successors of a state come before it. A state whose new value
+    is made of new values to a part ``known`` moves by 1/known at most, or news would grow on their way.
+    """
+    for start in range(first, last, width):
+        end = min(start + width, last)
+        ahead = _flow(chain, most, backward[start // width], over, start, end)
+        if (ahead > 0.0) != backward[start // width]:
+            backward[start // width] = ahead > 0.0
+            _flow(chain, most, backward[start // width], over, start, end)
+
+
+@inlined
+def _flow(chain: Chain, most: float, backward: bool, over: Floats, start: int, end: int) -> float:
+    """Fill ``over`` for a block and a direction. Returns by how much more of the policy leads to later states."""
+    indptr, next_state, weight = chain.indptr, chain.next_state, chain.weight
+    balance = 0.0
+    first, last = np.uint64(start), np.uint64(end)
+    for s in range(first, last):
+        ahead, behind = 0.0, 0.0
+        for k in range(np.uint64(indptr[s]), np.uint64(indptr[s + np.uint64(1)])):
+            j, w = np.uint64(np.uint32(next_state[k])), weight[k]
+            ahead += w if s < j < last else 0.0
+            behind += w if first <= j < s else 0.0
+        balance += ahead - behind
+        known = ahead if backward else behind
+        over[s] = min(most, max(1.0, _NEARLY / known)) if known > 0.5 else 1.0
+    return balance
+
+
+@compiled
+def relax_policy(
+    chain: Chain,
+    value: Floats,
+    out: Floats,
+    width: int,
+    backward: NDArray[np.bool_],
+    over: Floats,
+    first: int,
+    last: int,
+) -> tuple[float, float]:
+    """`follow` once, in blocks like `relax`, each in its direction; states move ``over`` times as far as they should.
+
+    Returns the smallest and the largest change of a value.
+    """
+    indptr, next_state, weight, reward, _ = chain
+    low, high = np.inf, -np.inf
+    for start in range(first, last, width):
+        end = min(start + width, last)
+        out[start:end] = value[start:end]
+        back = backward[start // width]
+        for i in range(end - start):
+            s = np.uint64(end - 1 - i if back else start + i)
+            w = over[s]
+            total = (1.0 - w) * value[s] + w * reward[s]
+            for k in range(np.uint64(indptr[s]), np.uint64(indptr[s + np.uint64(1)])):
+                j = np.uint32(next_state[k])
+                total += w * weight[k] * (out[j] if start <= j < end else value[j])
+            out[s] = total
+            change = total - value[s]
+            low = change if change < low else low
+            high = change if change > high else high
+    return low, high
+
+
+@compiled
+def residuals(chain: Chain, value: Floats, out: Floats, first: int, last: int) -> tuple[float, float]:
+    """Sweep once along the solved rows of a policy, every state with the values from before the sweep.
+
+    Returns the smallest and the largest r + gamma * E v(s') - v(s).
+    """
+    indptr, next_state, weight, reward, leave = chain
+    low, high = np.inf, -np.inf
+    begin = np.uint64(indptr[first])
+    for s in range(np.uint64(first), np.uint64(last)):
+        end = np.uint64(indptr[s + np.uint64(1)])
+        total = reward[s] + _expected(next_state, weight, value, begin, end)
+        begin = end
+        out[s] = total
+        change = (total - value[s]) * leave[s]
+        low = change if change < low else low
+        high = change if change > high else high
+    return low, high
 
 
 def solve(
@@ -43,29 +359,30 @@ def solve(
 ) -> tuple[Floats, Integers, float, int]:
     """Return the optimal values of all rows, their greedy policy, the certified error, and the number of sweeps.
 
-    It holds rewards above the bottom of their range.
+    ``table`` holds rewards above the bottom of their range.
     """
     width, bottom = reward_range[1] - reward_range[0], reward_range[0] / (1.0 - table.gamma)
     added = 5.0 * 2.0**-53 * abs(bottom) + 2.0**-1074 if bottom else 0.0  # what rounding may lose with the bottom
-    certify, stop = True, math.inf
-    with (BlockSweeps if have_near_successors(table) else Sweeps)(table, (0.0, width)) as sweeps:
+    sweeps = (BlockSweeps if have_near_successors(table) else Sweeps)(table, width)
+    certify, stop, rounds = True, math.inf, 0
+    with sweeps.each:
         while True:
-            tired = sweeps.tire()
-            if tired or certify or not isinstance(sweeps, BlockSweeps):
+            rounds += 1
+            tired = rounds > _ROUNDS or sweeps.count * table.next_state.size > _WORK * table.n_actions
+            if tired or certify:
                 low, high, largest = sweeps.backup()
-                shift, spread, rounding = sweeps.macqueen(width, largest, low, high)
+                shift, spread = table.horizon * (low + high) / 2.0, table.horizon * (high - low) / 2.0
+                rounding = sweeps.rounding(width + largest + table.horizon * max(abs(low), abs(high)))
                 stop = max(tolerance - rounding - added, rounding)
-                if spread <= stop or (tired and not sweeps.solve()):
+                if tired or spread <= stop:
                     return *sweeps.action_values(shift + bottom), spread + rounding + added, sweeps.count
-                if tired:
-                    continue
             else:
                 low, high = sweeps.relax()
             # A full backup with differences as close as ``last`` would be the last.
             new, last = sweeps.improve(), stop / table.horizon
             target = last if table.n_actions == 1 else max(new * (high - low), last)
             low, high = sweeps.follow(low, high, target)
-            certify = table.n_actions == 1 or (not certify and high - low <= 2.0 * last)
+            certify = not sweeps.in_blocks or table.n_actions == 1 or (not certify and high - low <= 2.0 * last)
 
 
 def expected_rewards(mdp: TabularMDP) -> Floats:
@@ -121,75 +438,50 @@ class Sweeps:
 
     in_blocks = False  # nor are rows solved for their own state: a constant difference would not stay one
 
-    def __init__(self, table: PlanningTable, reward_range: tuple[float, float], step: int = 1) -> None:
+    def __init__(self, table: PlanningTable, width: float, step: int = 1) -> None:
         n_states = table.n_states
-        self.table, self.count = table, 0
-        self._lowest, self._highest = (reward / (1.0 - table.gamma) for reward in reward_range)
-        self._value, self._out = np.full(n_states, self._lowest), np.empty(n_states)
+        self.table, self.count, self._highest = table, 0, width / (1.0 - table.gamma)
+        self.value, self._out = np.zeros(n_states), np.empty(n_states)
         index = np.int32 if table.indptr.size < 2**31 else np.int64  # half the memory, where it can count the rows
-        self._row_of, self._copied = np.empty(n_states, dtype=index), np.full(n_states, -1, dtype=index)
-        self._chain = room_for_policies(table, self.in_blocks)
-        precision, self._longest = self._chain.weight.dtype, self._chain.longest
-        self._differences = [np.empty(0 if self.in_blocks else n_states, dtype=precision) for _ in range(3)]
-        self._is_settled, self._rounds, self._solves = False, 0, 0
-        self._solved: NDArray[Any] | None = None
-        self._each = team(n_states, step)
-
-    def __enter__(self) -> Sweeps:
-        return self
-
-    def __exit__(self, *reason: object) -> None:
-        self._each.__exit__(*reason)
+        self.row_of, self._copied = np.empty(n_states, dtype=index), np.full(n_states, -1, dtype=index)
+        self.chain, self._is_settled = Chain.room_for(table, solve=self.in_blocks), False
+        self._longest = self.chain.longest
+        self.each = team(n_states, step)
 
     def backup(self) -> tuple[float, float, float]:
         """Back up all actions. Returns the extremes of the differences, and the largest magnitude of a value."""
         self.count += 1
-        low, high, largest = extremes(self._each(_kernels.backup, self.table, self._value, self._out, self._row_of))
+        low, high, largest = extremes(self.each(backup, self.table, self.value, self._out, self.row_of))
         return low, high, largest
 
-    def macqueen(self, width: float, largest: float, low: float, high: float) -> tuple[float, float, float]:
-        """Return midpoint and half length of MacQueen's interval, and the allowance for rounding."""
-        # One backup of a row with k outcomes errs by less than (k + 6) units of 2**-53 of the
-        # magnitudes it adds, and a row sum is within k units of 2**-52 of 1; four times that, carried
-        # to the fixed point, leaves room for the rounding of this bound itself. (A policy's probability
-        # of an outcome is a product of two, and its rows are as long as those of all actions together.)
-        # The values that are returned include the shift, so the magnitude does. 2**-1074 is what
-        # underflow can lose.
-        table, longest = self.table, self._longest
-        horizon = table.horizon
-        magnitude = width + largest + horizon * max(abs(low), abs(high))
+    def relax(self) -> tuple[float, float]:
+        """Back up all actions for less than a certificate takes, where there is a way. Returns the extremes."""
+        return self.backup()[:2]
+
+    def rounding(self, magnitude: float) -> float:
+        """Return what rounding may lose with numbers of this magnitude, from the last backup to the fixed point.
+
+        One backup of a row with k outcomes errs by less than (k + 6) units of 2**-53 of the magnitudes it adds, and a
+        row sum is within k units of 2**-52 of 1; four times that, carried to the fixed point, leaves room for the
+        rounding of this bound itself. (A policy's probability of an outcome is a product of two, and its rows are as
+        long as those of all actions together.) The values that are returned include the shift, so the magnitude does.
+        2**-1074 is what underflow can lose.
+        """
         unit = 2.0**-52 * magnitude + 2.0**-1074 if magnitude > 0.0 else 0.0
-        rounding = 4.0 * (longest + table.n_actions + 5) * unit / (1.0 - table.gamma)
-        return horizon * (low + high) / 2.0, horizon * (high - low) / 2.0, rounding
-
-    def tire(self) -> bool:
-        """Count a round. Returns whether there were as many as are reasonable."""
-        self._rounds += 1
-        work = self.count * self.table.next_state.size // self.table.n_actions
-        most = _LITTLE_WORK if self._value.size <= _FEW_STATES else _WORK
-        return self._rounds > _ROUNDS or (work > most and self.count > _LEAST_SWEEPS)
-
-    def solve(self) -> bool:
-        """Go on with the exact value of the greedy policy, where that can be had and is not what was solved before."""
-        again = self._solved is not None and np.array_equal(self._row_of, self._solved)
-        if again or self.table.n_states > _FEW_STATES or self._solves == _SOLVES:
-            return False
-        self._solved, self._solves = self._row_of.copy(), self._solves + 1
-        _kernels.policy_value(self.table, self._row_of, self._value)
-        return True
+        return 4.0 * (self._longest + self.table.n_actions + 5) * unit / (1.0 - self.table.gamma)
 
     def action_values(self, shift: float) -> tuple[Floats, Integers]:
         """Return what the last `backup` maximised, plus ``shift``, and the greedy policy; the last thing to ask for."""
-        del self._chain, self._differences, self._out  # large, and of no more use
+        del self.chain, self._out  # large, and of no more use
         q, policy = np.empty(self.table.reward.size), np.empty(self.table.n_states, dtype=np.int64)
-        self._each(_kernels.action_values, self.table, self._value, shift, q, policy)
+        self.each(action_values, self.table, self.value, shift, q, policy)
         return q, policy
 
     def improve(self) -> float:
         """Go on with the new values and their greedy policy. Returns the share of states where it is a new one."""
         self._swap()
-        arguments = self.table, self._row_of, self.in_blocks, self._copied, self._chain
-        share = float(sum(self._each(_kernels.policy_rows, *arguments)) / self._value.size)
+        arguments = self.table, self.row_of, self.in_blocks, self._copied, self.chain
+        share = float(sum(self.each(policy_rows, *arguments)) / self.value.size)
         self._is_settled = share == 0.0 or self.table.n_actions == 1
         return share
 
@@ -199,23 +491,21 @@ class Sweeps:
         Takes the extremes of the differences of the last backup, and returns those of the last sweep.
         """
         unit, middle = high - low, (low + high) / 2.0
-        enough = max(target / unit, _SINGLE)
-        difference, new, total = self._differences
-        self._each(_kernels.differences, self._out, self._value, middle, unit, difference, total)
-        times, limit, low, high = 0, _PATIENCE if self._is_settled else _SWEEPS, 0.0, math.inf
+        enough, limit = max(target / unit, _SINGLE), _PATIENCE if self._is_settled else _SWEEPS
+        difference = ((self.value - self._out - middle) / unit).astype(self.chain.weight.dtype)
+        new, total, times, low, high = np.empty_like(difference), np.zeros_like(difference), 0, 0.0, math.inf
         while times < limit and high - low > enough:
-            at_once = limit - times if self._each.is_one else 1
-            arguments = self._chain, difference, new, total, at_once, enough
-            low, high, more = extremes(self._each(_kernels.follow, *arguments))
+            at_once = limit - times if self.each.is_one else 1
+            low, high, more = extremes(self.each(follow, self.chain, difference, new, total, at_once, enough))
             if more % 2 == 1:
                 difference, new = new, difference
             times += more
-        self._value += np.multiply(total, unit, dtype=np.float64)
+        self.value += np.multiply(total, unit, dtype=np.float64)
         self.count += times
         return low * unit, high * unit
 
     def _swap(self) -> None:
-        self._value, self._out = self._out, self._value
+        self.value, self._out = self._out, self.value
 
 
 class BlockSweeps(Sweeps):
@@ -226,21 +516,19 @@ class BlockSweeps(Sweeps):
 
     in_blocks = True
 
-    def __init__(self, table: PlanningTable, reward_range: tuple[float, float]) -> None:
+    def __init__(self, table: PlanningTable, width: float) -> None:
         blocks = _BLOCKS if table.n_states >= _SHARED_FROM else 1
         self._width = -(-table.n_states // blocks)
-        super().__init__(table, reward_range, step=self._width)
+        super().__init__(table, width, step=self._width)
         self._is_upstream, self._over = np.zeros(blocks, dtype=np.bool_), np.empty(table.n_states)
-        can_grow = max(abs(self._lowest), abs(self._highest)) < 1e290  # without overflow, should it go astray
-        self._backward, self._most = False, _OVER if can_grow else 1.0
-        self._closest, self._closest_at = math.inf, 0
+        self._backward, self._most = False, _OVER
 
     def relax(self) -> tuple[float, float]:
         """Back up all actions, in blocks. Returns the extremes of the changes."""
         self.count += 1
-        arguments = self.table, self._value, self._out, self._row_of, self._width, self._backward
+        arguments = self.table, self.value, self._out, self.row_of, self._width, self._backward
         self._backward = not self._backward  # or policies would improve in one direction only
-        low, high = extremes(self._each(_kernels.relax, *arguments))
+        low, high = extremes(self.each(relax, *arguments))
         return low, high
 
     def improve(self) -> float:
@@ -257,46 +545,25 @@ class BlockSweeps(Sweeps):
         """
         low, high, times = 0.0, math.inf, 0
         while times < _BLOCK_SWEEPS and high - low > target:
-            arguments = self._chain, self._value, self._out, self._width, self._is_upstream, self._over
-            low, high = extremes(self._each(_kernels.relax_policy, *arguments))
+            arguments = self.chain, self.value, self._out, self._width, self._is_upstream, self._over
+            low, high = extremes(self.each(relax_policy, *arguments))
             self._swap()
             times += 1
         for _ in range(2):
-            self._each(_kernels.residuals, self._chain, self._value, self._out)
+            self.each(residuals, self.chain, self.value, self._out)
             self._swap()
         self.count += times + 2
-        low, high = extremes(self._each(_kernels.residuals, self._chain, self._value, self._out))
-        if self._most > 1.0 and self._is_astray(high - low):
+        low, high = extremes(self.each(residuals, self.chain, self.value, self._out))
+        if self._most > 1.0 and not 0.0 <= high - low <= 2.0 * self._highest:  # values moved too far
             self._most = 1.0
             self._look_upstream()
-            self._value.fill(self._lowest)  # from there, sweeps that do not over-relax can but rise
+            self.value.fill(0.0)  # from there, sweeps that do not over-relax can but rise
         elif low > 0.0:
-            self._value += low / (1.0 - self.table.gamma)  # still below the policy's value
+            self.value += low / (1.0 - self.table.gamma)  # still below the policy's value
         return low, high
 
-    def _is_astray(self, spread: float) -> bool:
-        """Whether values moved too far: differences lie further apart than values can, or come no closer for long."""
-        if spread < self._closest:
-            self._closest, self._closest_at = spread, self.count
-        is_possible = 0.0 <= spread <= 2.0 * (self._highest - self._lowest)
-        return not is_possible or self.count > 2 * self._closest_at + _PATIENCE
-
     def _look_upstream(self) -> None:
-        self._each(_kernels.upstream, self._chain, self._width, self._most, self._is_upstream, self._over)
-
-
-def room_for_policies(table: PlanningTable, solve: bool) -> Chain:
-    """Return a chain that holds the rows of any policy: in every state there is room for its longest row."""
-    n_states = table.n_states
-    length = (table.indptr[1:] - table.indptr[:-1]).reshape(-1, table.n_actions)
-    longest = reduce(np.maximum, length.T) if table.n_actions < n_states else length.max(axis=1)  # the faster one
-    indptr = np.zeros(n_states + 1, dtype=np.int64)
-    np.cumsum(longest, out=indptr[1:])
-    size = int(indptr[-1])
-    in_single = not solve and 1.0 - table.gamma >= _SINGLE_FROM
-    weight: NDArray[np.floating[Any]] = np.empty(size, dtype=np.float32) if in_single else np.empty(size)
-    solved = np.empty((2, n_states if solve else 0))
-    return Chain(indptr, np.empty(size, dtype=np.int32), weight, *solved)
+        self.each(upstream, self.chain, self._width, self._most, self._is_upstream, self._over)
 
 
 def extremes(parts: list[Any]) -> tuple[Any, ...]:

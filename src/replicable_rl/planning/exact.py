@@ -25,10 +25,8 @@ news travel through a block in one sweep and not by one state. Sweeps along a po
 flow, from where it leads to where it comes from, and move values a little further than they should
 (successive over-relaxation).
 
-Work is bounded. Where gamma is so near 1 that sweeps take too long (10 000 rounds, or 10 000 sweeps that read 5e8
-outcomes), the equations of the greedy policy are solved by elimination, and so on with the greedy policy of what comes
-out (Howard 1960). With more than 1000 states that would take too long itself: there planning ends after 5e10 outcomes
-with the error that it can certify, and ``converged`` says so.
+Work is bounded. Where gamma is so near 1 that sweeps take too long, planning ends with the error that it can certify,
+and ``converged`` says so.
 
 Nothing depends on the number of threads, so the same model gives the same bits on every machine.
 """
@@ -55,9 +53,8 @@ class Optimum:
     """Optimal action values with a certified error.
 
     ``|q - Q*| <= error`` holds entry by entry, rounding included; an action that is not allowed has the value -inf.
-    ``converged`` says
-    whether ``error`` came below the tolerance asked for; where 64-bit arithmetic cannot
-    reach it, the best that can be certified is returned.
+    ``converged`` says whether ``error`` came below the tolerance; where 64-bit arithmetic cannot reach it, the best
+    that can be certified is returned.
     """
 
     q: NDArray[np.float64]
@@ -106,11 +103,11 @@ def optimal_values(mdp: TabularMDP, *, tolerance: float | None = None, rewards: 
     >>> best.value.round(4).tolist(), best.policy.tolist()
     ([0.4, 0.4, 0.5, 1.0, 2.0], [1, 1, 0, 0, 0])
     """
-    from replicable_rl.planning import _kernels, _sweeps
+    from replicable_rl.planning import _sweeps
 
     tolerance, reward, reward_range = _checked("optimal_values", mdp, tolerance, rewards)
     reward = mdp.support.settle(_sweeps.expected_rewards(mdp) if reward is None else reward)
-    q, policy, error, sweeps = _sweeps.solve(_kernels.PlanningTable.of(mdp, reward), reward_range, tolerance)
+    q, policy, error, sweeps = _sweeps.solve(_sweeps.PlanningTable.of(mdp, reward), reward_range, tolerance)
     return Optimum(q.reshape(mdp.n_states, mdp.n_actions), policy, error, sweeps, converged=error <= tolerance)
 
 

@@ -32,7 +32,7 @@ from replicable_rl.theory import Units
 from replicable_rl.theory.decisions import EXACT, POWER, ROUNDING, SOFTENING, Sizes
 
 if TYPE_CHECKING:
-    from replicable_rl.planning.following import Following
+    from replicable_rl.planning._following import Following
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -143,7 +143,7 @@ class EmpiricalModel:
     @cached_property
     def following(self) -> Following:
         """What follows policies through the model."""
-        from replicable_rl.planning.following import Following
+        from replicable_rl.planning._following import Following
 
         return Following(self.table)
 
@@ -196,16 +196,18 @@ class EmpiricalModel:
 
         A loss of more than ``enough`` need not be known.
         """
+        from replicable_rl.planning._following import weighted_sum
+
         gap, horizon = self.gap_of(policy), 1.0 / (1.0 - self.gamma)
         if self.following.pays:
             yield self.following.losses_between(policy, gap, limit, over)
         elif over == "initial":  # often a few steps from the first state on tell
             ends = enough / horizon * (1.0 + _ROUNDED_SUM)
             for times in (1, _FURTHER):
-                share, left, cost = self.following.shares_of_actions(policy, gap, ends, times)
+                share, left, cost = self.following.shares(policy, gap, ends, times)
                 if cost > ends:
                     yield horizon * cost, math.inf
-                least = horizon * self.following.weighted(share, gap)
+                least = horizon * weighted_sum(share, gap)
                 yield least, least + horizon * left * float(gap.max())
 
     def loss_deviation(self, policy: Integers, over: str = "initial") -> float:
@@ -220,7 +222,7 @@ class EmpiricalModel:
             first[np.argmax(lost)] = 1.0
         states, apart = np.arange(self.n_states), np.zeros((self.n_states, self.n_actions))
         for sign, actions in ((1.0, self.best.policy), (-1.0, policy)):
-            share, left, _ = self.following.shares_of_actions(actions, self.gap_of(actions), first=first)
+            share, left, _ = self.following.shares(actions, self.gap_of(actions), first=first)
             apart[states, actions] += sign * share / (1.0 - left)  # as if later steps were like these
         apart *= self.noise
         return math.sqrt(float((apart * apart).sum())) / (1.0 - self.gamma)
@@ -234,7 +236,7 @@ class EmpiricalModel:
             weight = np.empty_like(self.gap)
             with team(self.n_states) as each:
                 each(_kernels.soften, self.gap, SOFTENING / spent, POWER // 2, weight)
-            self._shares = {**self._shares, spent: self.following.shares(weight)}
+            self._shares = {**self._shares, spent: self.following.shares(weight).share}
         return self._shares[spent]
 
     # --- how far off it may be ----------------------------------------------------------------------
