@@ -314,7 +314,7 @@ def test_with_another_estimate_nothing_is_claimed_of_a_second_run(algorithm: typ
         False,
     )
     assert set(plan.claims().missing.values()) == {"estimate=halves where the proof needs rstat"}
-    with pytest.raises(rr.InvalidInput, match="estimate must have an id of its own"):
+    with pytest.raises(rr.InvalidInput, match="an id of its own"):
         with_estimate(algorithm, Halves("rstat"))(*promise)
 
 

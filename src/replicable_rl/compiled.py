@@ -16,23 +16,28 @@ import contextlib
 import functools
 import hashlib
 import itertools
-import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
-from typing import IO, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 from numba.core import event
 from numba.core.caching import FunctionCache
+from numba.core.compiler_lock import global_compiler_lock
 
 from replicable_rl.progress import announce
 from replicable_rl.threads import Threads, result_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+THREADS: int = numba.config.NUMBA_DEFAULT_NUM_THREADS  # type: ignore[attr-defined]  # numba has no types
+SMALL = 400_000  # elements that a call may read in Python, at most: about a second
+_PATIENCE = 2.0  # seconds of such calls in a process, after which compiling pays
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 class _Announcer(event.Listener):
@@ -52,12 +57,6 @@ class _Announcer(event.Listener):
 event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]  # numba has no types
 
 
-_PAUSE, _ATTEMPTS = 0.05, 1200  # a minute: no kernel takes so long to compile
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-SMALL = 400_000  # elements that a call may read in Python, at most: about a second
-_PATIENCE = 2.0  # seconds of such calls in a process, after which compiling pays
-
-
 def compiled(function: Function) -> Function:
     """Make a kernel: compiled on first call, cached on disk, without the interpreter lock; and not for small work."""
     return cast("Function", Kernel(function))
@@ -72,6 +71,11 @@ def compiled_loop(times: str) -> Callable[[Function], Function]:
     return decorate
 
 
+def inlined(function: Function) -> Function:
+    """Compile a part of a kernel into its place: a loop that calls nothing can become vector instructions."""
+    return cast("Function", Kernel(function, forceinline=True))
+
+
 class Kernel:
     """A function that runs compiled or, while work is small and nothing was compiled before, as it is written.
 
@@ -83,10 +87,13 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], *, times: str | None = None, **options: Any) -> None:
         self.function, self.machine = function, numba.njit(**options, **_OPTIONS)(function)
         self._times = None if times is None else function.__code__.co_varnames.index(times)
-        self._cache: _CompiledOnce | None = None
+        self._cache: FunctionCache | None = None
         if not options:
             with contextlib.suppress(RuntimeError):  # nowhere to keep it: a read-only installation without a home
-                self.machine._cache = self._cache = _CompiledOnce(function)
+                self.machine._cache = self._cache = FunctionCache(function)  # type: ignore[no-untyped-call]
+                # numba looks whether the file of a kernel has changed; its helpers are in other files.
+                self._cache._cache_file._version += _kernels_digest()
+                self.machine.compile = self._compile
 
     @property
     def _numba_type_(self) -> Any:
@@ -113,13 +120,19 @@ class Kernel:
     @functools.cached_property
     def _is_compiled(self) -> bool:
         """Whether compiled code was on disk before this process began."""
-        return self._cache is not None and self._cache.holds_something()
+        return self._cache is not None and bool(self._cache._cache_file._load_index())  # type: ignore[no-untyped-call]
 
     def _work(self, arguments: tuple[Any, ...]) -> int:
         """Return how many elements a call reads, about."""
         columns = itertools.chain.from_iterable(x if isinstance(x, tuple) else (x,) for x in arguments)
         elements = sum(np.size(column) for column in columns)
-        return elements * (1 if self._times is None else _length(arguments[self._times]))
+        loops: Any = 1 if self._times is None else arguments[self._times]
+        return elements * (len(loops) if np.ndim(loops) else int(loops))
+
+    def _compile(self, signature: Any) -> Any:
+        """Compile or load, while other processes that need the same kernel wait: or all workers would compile it."""
+        with global_compiler_lock, _alone(self._cache):
+            return type(self.machine).compile(self.machine, signature)
 
 
 def _number(result: Any) -> Any:
@@ -127,81 +140,28 @@ def _number(result: Any) -> Any:
     return result.item() if isinstance(result, np.generic) else result
 
 
-def _length(loops: Any) -> int:
-    return len(loops) if np.ndim(loops) else int(loops)
-
-
 _AS_WRITTEN: dict[str, dict[str, Any]] = {}  # by module
 
 
 def _names_as_written(module: str) -> dict[str, Any]:
-    """Return the names of a kernel module, where kernels are as they are written."""
+    """Return the names of a kernel module, where kernels are as they are written; kernels call each other."""
     if module not in _AS_WRITTEN:
         _AS_WRITTEN[module] = names = dict(vars(sys.modules[module]))
         names.update({name: kernel.as_written for name, kernel in names.items() if isinstance(kernel, Kernel)})
     return _AS_WRITTEN[module]
 
 
-class _CompiledOnce(FunctionCache):
-    """The cache on disk of a kernel, which one process compiles while others that need it wait.
-
-    Without it, all workers of an audit begin by compiling the same kernels, each for itself.
-    numba looks whether the file of a kernel has changed; its helpers are in other files, which count as well.
-    """
-
-    _lock: IO[bytes] | None = None
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)  # type: ignore[no-untyped-call]  # numba has no types
-        self._cache_file._source_stamp = f"{self._cache_file._source_stamp} {_kernels_digest()}"
-
-    def holds_something(self) -> bool:
-        """Whether the kernel was compiled before, as it is now."""
-        try:
-            return bool(self._cache_file._load_index())  # type: ignore[no-untyped-call]  # numba has no types
-        except (AttributeError, ImportError):  # of an older version, whose types have gone
-            self._cache_file.flush()  # type: ignore[no-untyped-call]
-            return False
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        self.holds_something()
-        found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]  # numba has no types
-        if found is None and self._lock is None and self._wait():
-            found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-            if found is not None:
-                self._release()
-        return found
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        try:
-            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
-        finally:
-            self._release()
-
-    def _wait(self) -> bool:
-        """Get the right to compile; return whether another process may have compiled meanwhile."""
-        try:
+@contextlib.contextmanager
+def _alone(cache: Any) -> Iterator[None]:
+    """Hold the lock of a kernel's file, where the system has such locks and the folder can be written."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(ImportError, OSError):
             import fcntl
 
-            self._impl.locator.ensure_cache_path()
-            path = Path(self._cache_path, f"{self._impl.filename_base}.lock")
-            self._lock = path.open("ab")  # open until the kernel is compiled
-        except (ImportError, OSError):  # a system without such locks, or a folder that cannot be written
-            return False
-        for _ in range(_ATTEMPTS):
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                time.sleep(_PAUSE)
-            else:
-                return True
-        self._release()  # whoever has it is stuck: compile without it
-        return True
-
-    def _release(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+            cache._impl.locator.ensure_cache_path()
+            lock = stack.enter_context(Path(cache._cache_path, f"{cache._impl.filename_base}.lock").open("ab"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @functools.cache
@@ -213,14 +173,6 @@ def _kernels_digest() -> str:
     return digest.hexdigest()
 
 
-def inlined(function: Function) -> Function:
-    """Compile a part of a kernel into its place: a loop that calls nothing can become vector instructions."""
-    return cast("Function", Kernel(function, forceinline=True))
-
-
-THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class Team:
     """Calls ``kernel(*arguments, first, last)`` for 0 to ``size``: at once, or in parts on several threads.
 
@@ -228,31 +180,19 @@ class Team:
     Below ``whole_below``, starting threads takes longer than they save. Parts end at multiples of ``step``.
     """
 
-    _others: Threads | None
-
     def __init__(self, size: int, *, whole_below: int, step: int = 1) -> None:
-        self._parts, self._others = [(0, size)], None
         steps = -(-size // step)
-        threads = min(THREADS, steps)
-        if size >= whole_below and threads > 1:
-            ends = [min(size, steps * i // threads * step) for i in range(threads + 1)]
-            self._parts, self._others = list(itertools.pairwise(ends)), Threads(threads - 1)
+        parts = min(THREADS, steps) if size >= whole_below else 1
+        ends = [min(size, steps * i // parts * step) for i in range(parts + 1)]
+        self._parts, self._others, self.is_one = list(itertools.pairwise(ends)), Threads(parts - 1), parts == 1
 
     def __enter__(self) -> Team:
         return self
 
     def __exit__(self, *reason: object) -> None:
-        if self._others is not None:
-            self._others.__exit__(*reason)
-
-    @property
-    def is_one(self) -> bool:
-        """Whether everything is done at once."""
-        return self._others is None
+        self._others.__exit__(*reason)
 
     def __call__(self, kernel: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Return what the kernel returned for every part."""
-        if self._others is None:
-            return [kernel(*arguments, *self._parts[0])]
         running = [self._others.submit(kernel, *arguments, *part) for part in self._parts[1:]]
         return [kernel(*arguments, *self._parts[0]), *map(result_of, running)]

@@ -16,9 +16,7 @@ own, for the id is what the identity of a run says.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -39,24 +37,22 @@ __all__ = ["Fixed", "Means", "Mechanism", "Plain", "Query", "RStat", "Randomised
 Floats = NDArray[np.float64]
 Index = NDArray[np.int64] | None
 Width = float | Floats  # of all bins, or one for each value of the first address
-Keys = Callable[[range], NDArray[np.uint64]]  # addresses t -> keys of the generators of their offsets, (n, 2)
+Words = NDArray[np.uint64]
 
 
 class Query(ABC):
     """Answers means in [0, 1]. Subclass it for a query of your own."""
 
+    def __init_subclass__(cls) -> None:
+        if cls.__base__ is not Query:
+            raise InvalidInput(
+                f"{cls.__name__}: a compiled loop knows the queries that ship. Make a Query that has one."
+            )
+
     @property
     def keeps_zero(self) -> bool:
         """Whether a mean of 0 is answered 0: then what was never seen need not be asked about."""
         return False
-
-    @property
-    def keys(self) -> Keys | None:
-        """What a compiled loop must know: the offsets of bins whose middle is the answer; None: it answers otherwise.
-
-        Where nothing is rounded, there are no keys for any address.
-        """
-        return None
 
     @abstractmethod
     def answer(self, means: Floats, *address: int, index: Index = None) -> Floats:
@@ -67,29 +63,26 @@ class Query(ABC):
         """
 
     def room(self, means: Floats, *address: int, index: Index = None) -> Floats:
-        """Return how far the means are at least from the next edge between two answers.
-
-        From it a run knows whether another run would have got the same answers. 0: that is not known.
-        """
+        """Return how far the means are at least from the next edge between two answers; 0: that is not known."""
         return np.zeros(means.shape)
+
+    def keys(self, addresses: range) -> Words | None:
+        """Return the keys of the offsets of bins, (n, 2), for a compiled loop that answers their middles.
+
+        There are none for any address where nothing is rounded. None: a compiled loop cannot answer for this query.
+        """
+        return None
 
 
 @dataclass(frozen=True)
 class Means(Query):
     """The means themselves: accurate, but never the same twice."""
 
-    def __init_subclass__(cls) -> None:
-        raise InvalidInput(f"{cls.__name__}: a compiled loop knows Means as it is. Make a Query that has one.")
+    keeps_zero = True
 
-    @property
-    def keeps_zero(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def keys(self) -> Keys | None:
-        """Return no keys for any address."""
-        return lambda addresses: np.empty((0, 2), dtype=np.uint64)
+    def keys(self, addresses: range) -> Words | None:
+        """Return no keys."""
+        return np.empty((0, 2), dtype=np.uint64)
 
     def answer(self, means: Floats, *address: int, index: Index = None) -> Floats:
         """Return the means."""
@@ -98,21 +91,11 @@ class Means(Query):
 
 @dataclass(frozen=True)
 class RStat(Query):
-    """rSTAT with offsets from shared randomness.
+    """rSTAT with the offsets that shared randomness has at this label and the address of a query.
 
-    Parameters
-    ----------
-    shared : SharedRandomness
-        Where the offsets come from.
-    label : str
-        What they are for; with the address of a query it says which they are.
-    width : float or (n,) floats
-        Width of the bins, or one for each value of the first address, such as the iteration.
-    form : {"midpoint", "zero-preserving"}
-        Whether the bin that contains 0 answers its middle or 0.
+    ``width`` is that of the bins, or one for each value of the first address, such as the iteration; in the
+    ``"zero-preserving"`` form the bin that contains 0 answers 0 and not its middle.
 
-    Examples
-    --------
     >>> from replicable_rl.randomness import SharedRandomness
     >>> query = RStat(SharedRandomness(2023), "rpvi/offset", 0.2)
     >>> query.answer(np.array([0.41, 0.45, 0.62]), 0).round(4).tolist()  # elements 0, 1 and 2 at the address 0
@@ -125,9 +108,6 @@ class RStat(Query):
     label: str
     width: Width
     form: Form = "midpoint"
-
-    def __init_subclass__(cls) -> None:
-        raise InvalidInput(f"{cls.__name__}: a compiled loop knows RStat as it is. Make a Query that has one.")
 
     def __post_init__(self) -> None:
         if not isinstance(self.shared, SharedRandomness):
@@ -143,41 +123,37 @@ class RStat(Query):
         """Whether the bin at 0 answers 0."""
         return self.form == "zero-preserving"
 
-    @property
-    def keys(self) -> Keys | None:
+    def keys(self, addresses: range) -> Words | None:
         """Return the keys of the offsets; None where 0 is a case of its own."""
-        return None if self.keeps_zero else partial(self.shared.keys, self.label)
+        return None if self.keeps_zero else self.shared.keys(self.label, addresses)
 
     def answer(self, means: Floats, *address: int, index: Index = None) -> Floats:
         """Round the means on the grids of their address."""
-        return rstat(means, *self._grid(means, address, index), form=self.form).answer
+        return self._rounded(means, address, index).answer
 
     def room(self, means: Floats, *address: int, index: Index = None) -> Floats:
         """Return how far the means are from the next edge between two answers."""
-        (offset, width), v = self._grid(means, address, index), np.clip(means, 0.0, 1.0)
-        shift = width * offset
-        below = shift + np.floor((v - shift) / width) * width
-        # No mean is below 0 or above 1, so that edges out there separate nothing.
-        room_below = np.where(below > 0.0, v - below, np.inf)
-        return np.minimum(room_below, np.where(below + width <= 1.0, below + width - v, np.inf))
+        return self._rounded(means, address, index).room
 
-    def _grid(self, means: Floats, address: tuple[int, ...], index: Index) -> tuple[Floats, float]:
-        """Return offsets, and the width of the bins."""
+    def _rounded(self, means: Floats, address: tuple[int, ...], index: Index) -> RoundedMeans:
         width = float(self.width[address[0]] if isinstance(self.width, np.ndarray) else self.width)
         if index is None:
-            return self.shared.uniform(self.label, *address, shape=means.shape), width
-        if index.shape != means.shape:
+            offset = self.shared.uniform(self.label, *address, shape=means.shape)
+        elif index.shape == means.shape:
+            offset = self.shared.uniform_at(self.label, *address, index=index)
+        else:
             raise InvalidInput(
                 f"rstat: index must have one element for each mean, got {index.shape} for {means.shape}."
             )
-        return self.shared.uniform_at(self.label, *address, index=index), width
+        return rstat(means, offset, width, form=self.form)
 
 
 class RoundedMeans(NamedTuple):
-    """The answers, and the integer bins they stand for."""
+    """The answers, the integer bins they stand for, and how far each mean is from an edge between two answers."""
 
     answer: Floats
     bin: NDArray[np.int64]
+    room: Floats
 
 
 def rstat(means: ArrayLike, offset: ArrayLike, width: float, *, form: Form = "midpoint") -> RoundedMeans:
@@ -187,8 +163,9 @@ def rstat(means: ArrayLike, offset: ArrayLike, width: float, *, form: Form = "mi
     shifted by ``offset * width``. In the ``"zero-preserving"`` form the bin that contains
     0 answers 0.
 
-    >>> rstat([0.32, 0.38, 0.51], offset=0.5, width=0.2)
-    RoundedMeans(answer=array([0.4, 0.4, 0.6]), bin=array([1, 1, 2]))
+    >>> rounded = rstat([0.32, 0.38, 0.51], offset=0.5, width=0.2)
+    >>> rounded.answer, rounded.bin
+    (array([0.4, 0.4, 0.6]), array([1, 1, 2]))
     >>> rstat([0.02, 0.32], offset=0.5, width=0.2, form="zero-preserving").answer
     array([0. , 0.4])
     """
@@ -197,22 +174,21 @@ def rstat(means: ArrayLike, offset: ArrayLike, width: float, *, form: Form = "mi
     if np.isnan(v).any():
         raise InvalidInput("rstat: a mean is NaN.")
     shares = check_numbers("rstat", "offset", offset)
-    if not ((shares >= 0.0) & (shares <= 1.0)).all():
-        raise InvalidInput(f"rstat: offset must lie in [0, 1), got {shown(offset)}.")
-    try:
-        shift = width * np.broadcast_to(shares, np.broadcast_shapes(shares.shape, v.shape))
-    except ValueError:
-        raise InvalidInput(f"rstat: offset must be one number, or one for each mean, got {shown(offset)}.") from None
+    if shares.shape not in ((), v.shape) or not ((shares >= 0.0) & (shares <= 1.0)).all():
+        raise InvalidInput(f"rstat: offset must be one number in [0, 1), or one for each mean, got {shown(offset)}.")
+    shift = width * np.broadcast_to(shares, v.shape)
     with np.errstate(over="ignore"):  # refused below
         k = np.floor((v - shift) / width)
     if not (np.abs(k) < 2.0**63).all():
         raise InvalidInput(f"rstat: width must leave bins that 64 bits can number, got {width:g}. Use a larger width.")
-    low = np.clip(shift + k * width, 0.0, 1.0)
-    high = np.clip(shift + (k + 1.0) * width, 0.0, 1.0)
+    below, above = shift + k * width, shift + (k + 1.0) * width
+    low, high = np.clip(below, 0.0, 1.0), np.clip(above, 0.0, 1.0)
     answer = low + (high - low) / 2.0
     if pieces_of(form) == 2:  # zero-preserving
         answer = np.where(low == 0.0, 0.0, answer)
-    return RoundedMeans(answer, k.astype(np.int64))
+    # No mean is below 0 or above 1, so that edges out there separate nothing.
+    room = np.minimum(np.where(below > 0.0, v - below, np.inf), np.where(above <= 1.0, above - v, np.inf))
+    return RoundedMeans(answer, k.astype(np.int64), room)
 
 
 class Ingredient(ABC):
@@ -235,12 +211,11 @@ class Ingredient(ABC):
         shipped = {kind().id: kind for kind in cls.__subclasses__() if kind.__module__ == __name__}
         if isinstance(value, str) and value in shipped:
             return shipped[value]()
-        rule, ids = f"{cls.parameter}: {cls.parameter} must", " or ".join(map(repr, shipped))
-        if not isinstance(value, cls) or not value.id:
-            raise InvalidInput(f"{rule} be {ids}, or a {cls.__name__} with an id, got {shown(value)}.")
-        if value.id in shipped and provider(value) != OURS:
-            raise InvalidInput(f"{rule} have an id of its own, got {shown(value)} with the id {value.id!r}.")
-        return value
+        if isinstance(value, cls) and value.id and (value.id not in shipped or provider(value) == OURS):
+            return value
+        ids = " or ".join(map(repr, shipped))
+        own = f"a {cls.__name__} with an id of its own"
+        raise InvalidInput(f"{cls.parameter}: {cls.parameter} must be {ids}, or {own}, got {shown(value)}.")
 
 
 class Mechanism(Ingredient):

@@ -143,7 +143,7 @@ def iterate(
     ``log_term`` is what the margins of :func:`~replicable_rl.theory.rstat.seed_margin` are made of; 0: they are not
     looked at. Samplers and queries of somebody's own may do otherwise than ours, and have the listing alone.
     """
-    if isinstance(source, Counts) and query.keys is not None:
+    if isinstance(source, Counts) and query.keys(range(0)) is not None:
         return compiled_iterations(source, schedule, query.keys, rng, log_term)
     seed, calls = GoodSeed(source, query, log_term), 0
     for step in track(phased_value_iteration(source, schedule, query, rng), "iterations", schedule.iterations):

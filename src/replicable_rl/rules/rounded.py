@@ -35,10 +35,7 @@ class RoundedQ(Rule):
         width, q = self.width or tuning.parameter, np.clip(model.q, 0.0, 1.0)
         offset = shared.uniform("decide/offset", shape=q.shape)
         rounded = rstat(q, offset, width)
-        low = (offset + rounded.bin) * width
-        high = low + width
-        room = np.minimum(np.where(low > 0.0, q - low, np.inf), np.where(high <= 1.0, high - q, np.inf))
-        room = model.support.settle(room, np.inf)
+        room = model.support.settle(rounded.room, np.inf)
         sure = tuning.margin is not None and bool((room > tuning.margin.q).all())
         answer = model.support.settle(rounded.answer)
         return Decision({"value": answer, "policy": greedy(answer)}, float(room.min()), sure)

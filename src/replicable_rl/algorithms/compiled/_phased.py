@@ -129,7 +129,8 @@ def phased_blocks(
             largest = 0.2501 * (float(calls) / float(calls - 1)) * (spread * spread)  # of all variances
             enough = margin_needed(largest, float(calls), spread, log_term) + arithmetic
             for i in range(size):
-                room = room_of(answer[i], width * offset[i], width)
+                v, below, above = bin_of(answer[i], width * offset[i], width)
+                room = min(v - below if below > 0.0 else np.inf, above - v if above <= 1.0 else np.inf)
                 if room > enough or bounds[0, i] == bounds[1, i]:
                     continue
                 total = 0.0
@@ -143,7 +144,9 @@ def phased_blocks(
                     break
         if rounded:
             for i in range(size):
-                answer[i] = round_to_bin(answer[i], width * offset[i], width)
+                _, below, above = bin_of(answer[i], width * offset[i], width)
+                low, high = min(max(below, 0.0), 1.0), min(max(above, 0.0), 1.0)
+                answer[i] = low + (high - low) / 2.0
         for i in range(size):
             answer[i] -= lowered
             new = pair_reward[row + i] + gamma * answer[i] if known else answer[i]
@@ -161,18 +164,8 @@ def margin_needed(variance: float, samples: float, spread: float, log_term: floa
 
 
 @inlined
-def room_of(mean: float, shift: float, width: float) -> float:
-    """How far a mean is from the next edge; see ``RStat.room``."""
+def bin_of(mean: float, shift: float, width: float) -> tuple[float, float, float]:
+    """A mean within [0, 1], and the edges of its bin; see ``queries.rstat``."""
     v = min(max(mean, 0.0), 1.0)
-    below = shift + np.floor((v - shift) / width) * width
-    room = v - below if below > 0.0 else np.inf
-    return float(min(room, below + width - v if below + width <= 1.0 else np.inf))
-
-
-@inlined
-def round_to_bin(mean: float, shift: float, width: float) -> float:
-    """rSTAT: the middle of the bin that contains the mean; see ``queries.rstat``."""
-    k = np.floor((min(max(mean, 0.0), 1.0) - shift) / width)
-    low = min(max(shift + k * width, 0.0), 1.0)
-    high = min(max(shift + (k + 1.0) * width, 0.0), 1.0)
-    return float(low + (high - low) / 2.0)
+    k = np.floor((v - shift) / width)
+    return v, shift + k * width, shift + (k + 1.0) * width

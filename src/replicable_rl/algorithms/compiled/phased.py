@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from replicable_rl.theory import Units
 from replicable_rl.theory.rstat import ARITHMETIC
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-    from replicable_rl.queries import Keys
     from replicable_rl.theory.phased_vi import Schedule
 
     Floats = NDArray[np.float64]
@@ -36,7 +37,7 @@ class Iterated(NamedTuple):
 
 
 def compiled_iterations(
-    source: Counts, schedule: Schedule, keys: Keys, rng: np.random.Generator, log_term: float
+    source: Counts, schedule: Schedule, keys: Callable[[range], Any], rng: np.random.Generator, log_term: float
 ) -> Iterated:
     """Run all iterations with plain means, or with rSTAT in its midpoint form with the offsets of ``keys``."""
     from replicable_rl.algorithms.compiled import _phased
