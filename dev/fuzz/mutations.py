@@ -15,9 +15,9 @@ from typing import Any
 _NUMBERS = ("0", "-1", "1e999", "9" * 400, "-0.0", "NaN", "1e-9", "null", "true", '""', "[]", "{}", "[" * 2000)
 _CELLS = ("NULL", "''", "x''", "'[[['", "7", "-1", "1e300", "zeroblob(32)", "'9999999999'", "'" + "[" * 5000 + "'")
 _ROWS = {
-    "runs": "key problem algorithm sampler shared_seed sample digests history samples error levels status claims",
+    "runs": "key shared_seed sample digests history samples error family about",
     "documents": "json",
-    "audits": "json seal",
+    "audits": "json digest",
     "contents": "digest data",
 }
 
@@ -132,5 +132,5 @@ def _change_row(path: Path, rng: random.Random) -> None:
         id, other = rng.choice(ids), rng.choice(ids)
         copied = f"(SELECT {column} FROM {table} WHERE rowid = {other})"
         digit = f"replace({column}, '{rng.randrange(10)}', '{rng.randrange(10)}')"
-        value = rng.choice((*_CELLS, copied, copied, digit, digit, "seal" if table in ("runs", "audits") else "id"))
+        value = rng.choice((*_CELLS, copied, copied, digit, digit, "digest" if table in ("runs", "audits") else "id"))
         connection.execute(f"UPDATE OR IGNORE {table} SET {column} = {value} WHERE rowid = {id}")

@@ -4,17 +4,17 @@ A run is *finished* when its row is committed. Rows are added in batches, each o
 it needs, so that a process killed at any moment leaves whole rows and no others. Two processes may add to one file:
 the first to finish a run keeps it, and since a run is a function of its key, the second has found the same.
 
-``runs`` holds one row for every run. What many rows share (problems, algorithms, claims) is in ``documents`` as
-canonical JSON, once. Levels are data: ``levels`` names the list of their names, and ``digests`` holds their
-fingerprints of 32 bytes, one after the other. ``contents`` holds outputs and histories, once for every fingerprint.
-``error`` says why a run failed. ``audits`` says which runs belong together, and what was asked of them, and
-``repeats`` which runs were made again, and whether they came out the same. ``sample`` is the seed of a sample that
-``sampler`` drew, or the digest of one that was recorded, which has no sampler. Seeds and numbers of samples are decimal
-text, for they pass SQLite's 63 bits.
+``runs`` holds one row for every run. What many rows share is in ``documents`` as canonical JSON, once: ``family`` is
+the problem, the algorithm and the sampler, ``about`` the names of the levels, the status, the claims and the versions.
+``digests`` holds the fingerprints of the levels, 32 bytes each, one after the other, and ``contents`` holds outputs and
+histories, once for every fingerprint. ``sample`` is the seed of a sample that was drawn, or the digest of one that was
+recorded, which has no sampler. Seeds and numbers of samples are decimal text, for they pass SQLite's 63 bits. ``error``
+says why a run failed. ``audits`` says which runs belong together and in which order, and what was asked of them, and
+``repeats`` which runs were made again, and whether they came out the same.
 
-Every row has a seal: the digest of what it says and of the documents that it names. It is checked whenever the row is
-read, and a file in which something was changed is refused. Somebody who changes a row *and* computes its seal again is
-not found out.
+Every row has a digest of what it says and of the documents that it names. It is checked whenever the row is read, and a
+file in which something was changed is refused. Somebody who changes a row *and* computes its digest again is not found
+out.
 """
 
 import contextlib
@@ -30,16 +30,25 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.canonical import Json, array_to_bytes, canonical_json, json_text, parse_json, read_npy
+from replicable_rl.canonical import (
+    Json,
+    array_to_bytes,
+    canonical_json,
+    from_record,
+    json_text,
+    parse_json,
+    read_npy,
+    record_json,
+)
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidFile, InvalidInput
+from replicable_rl.files import check_regular
 from replicable_rl.runs import (
     LEVELS,
     AuditSpec,
     Claims,
     Drawn,
     Fingerprints,
-    ObjectSpec,
     Repeat,
     Run,
     RunFamily,
@@ -53,8 +62,6 @@ from replicable_rl.runs.run import KeptHistory, KeptOutputs
 APPLICATION_ID = 0x7252_4C31  # "rRL1": what `file` and this module know a store by
 SCHEMA = 1
 _WAIT = 60.0  # seconds that one process waits for another to commit
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: a table is not there
-_NOT_WRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 _ABOUT = """SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)
     FROM pragma_application_id, pragma_user_version"""
 _TABLES = (
@@ -62,9 +69,6 @@ _TABLES = (
     """CREATE TABLE runs (
     id INTEGER PRIMARY KEY,
     key BLOB NOT NULL UNIQUE,
-    problem INTEGER NOT NULL REFERENCES documents,
-    algorithm INTEGER NOT NULL REFERENCES documents,
-    sampler TEXT,
     shared_seed TEXT NOT NULL,
     sample TEXT NOT NULL,
     digests BLOB NOT NULL,
@@ -72,30 +76,23 @@ _TABLES = (
     samples TEXT,
     seconds REAL NOT NULL,
     error TEXT,
-    levels INTEGER NOT NULL REFERENCES documents,
-    status INTEGER REFERENCES documents,
-    claims INTEGER NOT NULL REFERENCES documents,
-    made_with INTEGER NOT NULL REFERENCES documents,
-    seal BLOB NOT NULL
+    family INTEGER NOT NULL REFERENCES documents,
+    about INTEGER NOT NULL REFERENCES documents,
+    digest BLOB NOT NULL
 )""",
-    "CREATE INDEX runs_of_a_family ON runs (problem, algorithm)",
+    "CREATE INDEX runs_of_a_family ON runs (family)",
     "CREATE TABLE contents (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, data BLOB NOT NULL)",
-    "CREATE TABLE audits (id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE, seal BLOB NOT NULL)",
-    """CREATE TABLE repeats (
-    id INTEGER PRIMARY KEY, key BLOB NOT NULL, same INTEGER, why TEXT NOT NULL, seal BLOB NOT NULL
-)""",
+    "CREATE TABLE audits (id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE, digest BLOB NOT NULL)",
+    "CREATE TABLE repeats (id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE, digest BLOB NOT NULL)",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {SCHEMA}",
 )
 Row = tuple[Any, ...]
-_OWN = ("key", "sampler", "shared_seed", "sample", "digests", "history", "samples", "seconds", "error")
-_NAMED = ("problem", "algorithm", "levels", "status", "claims", "made_with")  # by the numbers of documents
-_COLUMNS = ", ".join((*_OWN, *_NAMED, "seal"))
+Documents = tuple[int, int, str]  # the numbers of those of a run, and their digest
+_COLUMNS = "key, shared_seed, sample, digests, history, samples, seconds, error, family, about, digest"
 _ADD = f"""INSERT INTO runs ({_COLUMNS}) VALUES ({", ".join("?" * (_COLUMNS.count(",") + 1))})
     ON CONFLICT (key) DO UPDATE SET ({_COLUMNS}) = (excluded.{_COLUMNS.replace(", ", ", excluded.")})
     WHERE runs.error IS NOT NULL"""  # what has finished never changes
-_OF_FAMILY = """problem = (SELECT id FROM documents WHERE json = ?)
-    AND algorithm = (SELECT id FROM documents WHERE json = ?) AND sampler IS ?"""
 HISTORY = "history"  # what a history is called beside the levels
 
 
@@ -110,8 +107,8 @@ class RunStore(Displayed):
     Notes
     -----
     After :meth:`close` a store in a file can still be used: it is opened for the length of each call, and
-    never made again. A copy (``copy.deepcopy``, ``pickle``) of a store in a file names the same file; a copy
-    of one in memory has its content. A file that cannot be written can be read.
+    never made again. A copy (``copy.deepcopy``, ``pickle``) names the same file; a store in memory cannot be copied.
+    A file that cannot be written can be read.
 
     Examples
     --------
@@ -125,25 +122,24 @@ class RunStore(Displayed):
     _opened: sqlite3.Connection | None = None
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        self._setup(path)
-        with self._explained():
-            self._open(create=True)
-
-    def _setup(self, path: str | os.PathLike[str] | None) -> None:
-        """Set all but the connection."""
         try:
             # Absolute, for results open it again, wherever the process has gone meanwhile.
             self.path = None if path is None else str(Path(os.fsdecode(path)).absolute())
-            if "\0" in (self.path or ""):
-                raise ValueError
-        except (TypeError, ValueError):
+        except TypeError:
             raise InvalidInput(f"RunStore: path must name a file, or be None; got {path!r}.") from None
         self._lock = threading.RLock()  # one connection, several threads
+        with self._explained():
+            self._open(create=True)
+
+    def __getstate__(self) -> str:
+        if self.path is None:
+            raise InvalidInput(f"{self}: a store in memory cannot be copied. Give it a file.")
+        return self.path
+
+    def __setstate__(self, path: str) -> None:
+        self.path, self._lock = path, threading.RLock()
 
     def __enter__(self) -> Self:
-        with self._lock, self._explained():
-            if self._opened is None:
-                self._open(create=False)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -159,12 +155,6 @@ class RunStore(Displayed):
     def __del__(self) -> None:
         if self._opened is not None:
             self._opened.close()
-
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        if self.path is not None:
-            return _copy, (self.path, None)
-        with self._session() as connection:
-            return _copy, (None, connection.serialize())
 
     def __repr__(self) -> str:
         return f"RunStore({self.path!r})" if self.path is not None else "RunStore(in memory)"
@@ -187,16 +177,19 @@ class RunStore(Displayed):
 
     def _open(self, *, create: bool) -> sqlite3.Connection:
         """Open the file, or a database in memory; where nothing is, create it or say so. Anything else is refused."""
-        if self.path is None:
-            if not create:
-                raise InvalidInput(f"{self}: was closed, and what it held in memory is gone. Close it later.")
-            uri = ":memory:"
-        else:
-            _check_path(Path(self.path), create)
+        uri = ":memory:"
+        if self.path is not None:
             uri = f"{Path(self.path).as_uri()}?mode={'rwc' if create else 'rw'}"
+            if os.path.exists(self.path):  # noqa: PTH110  # Path's own raises where a name is too long
+                check_regular(self.path)  # without opening it: to close it again would drop SQLite's locks
+            elif not create:
+                raise InvalidFile(
+                    f"{self.path}: the store is gone; it was moved or deleted. Put it back, or make its runs again."
+                )
+        elif not create:
+            raise InvalidInput(f"{self}: was closed, and what it held in memory is gone. Close it later.")
         opened = sqlite3.connect(uri, timeout=_WAIT, isolation_level=None, check_same_thread=False, uri=True)
         try:
-            opened.execute(f"PRAGMA busy_timeout = {int(_WAIT * 1000)}")
             if not self._is_store(opened):
                 with _transaction(opened, "IMMEDIATE"):  # nobody may see the file half made
                     if not self._is_store(opened):  # another process may have been faster
@@ -213,18 +206,15 @@ class RunStore(Displayed):
         ((application, version, tables),) = connection.execute(_ABOUT)  # at once: another process may make the tables
         if (application, version) == (APPLICATION_ID, SCHEMA):
             return True
-        if application == APPLICATION_ID:
-            raise InvalidFile(
-                f"{self.path}: is a run store of schema {version}; this release reads schema {SCHEMA}. Upgrade "
-                "replicable-rl, or name another file."
-            )
         if application or version or tables:
-            raise InvalidFile(f"{self.path}: is an SQLite file of another program. Name another file.")
+            raise InvalidFile(
+                f"{self.path}: is no run store of schema {SCHEMA}, but an SQLite file of another program or of another "
+                "release. Name another file."
+            )
         return False
 
     def damaged(self, how: str) -> InvalidFile:
         """Say that the file is not as it was written."""
-        how = " ".join(how.split()).rstrip(".")
         return InvalidFile(f"{self.path or 'run store'}: the file is damaged ({how}). Restore it from a copy.")
 
     @contextlib.contextmanager
@@ -235,18 +225,16 @@ class RunStore(Displayed):
         except UnicodeDecodeError:  # SQLite quotes what it cannot read
             raise self.damaged("its tables cannot be read") from None
         except sqlite3.Error as error:
-            path, code = self.path or "run store", getattr(error, "sqlite_errorcode", 0) & 0xFF
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # text that is none has no code
             if code == sqlite3.SQLITE_NOTADB:
-                raise InvalidFile(f"{path}: is not a run store (no SQLite file). Name another file.") from None
-            if code in _DAMAGE or str(error).startswith("Could not decode"):
-                raise self.damaged(str(error)) from None
-            if code in _NOT_WRITABLE:
                 raise InvalidFile(
-                    f"{path}: the file cannot be written ({error}). Its runs can be read; to add more, copy it to "
-                    "where it can be written."
+                    f"{self.path}: is no run store, for it is no SQLite file. Name another file."
                 ) from None
+            if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):  # the last: a table is not there
+                raise self.damaged(" ".join(str(error).split())) from None
             raise InvalidFile(
-                f"{path}: {error}. Finished runs are kept; mend this, and the same call resumes."
+                f"{self.path}: cannot be read or written now ({error}). Finished runs are kept: mend this, or copy "
+                "the file to where it can be written, and the same call resumes."
             ) from None
 
     # --- adding ----------------------------------------------------------------------------------
@@ -257,13 +245,12 @@ class RunStore(Displayed):
         ``contents`` are their outputs by fingerprint, as :func:`replicable_rl.store.packed` collects them.
         """
         with self._session(write=True) as connection:
-            numbered = _numbering(connection)
-            finished = [_row(run, numbered) for run in runs if run.error is None]
-            failed = [_row(run, numbered) for run in runs if run.error is not None]
+            known: dict[Any, Documents] = {}
+            rows = [(_row(connection, run, known), run.error is None) for run in runs]
             before = connection.total_changes  # not earlier: new documents are no new runs
-            connection.executemany(_ADD, finished)
+            connection.executemany(_ADD, [row for row, finished in rows if finished])
             new = connection.total_changes - before
-            connection.executemany(_ADD, failed)
+            connection.executemany(_ADD, [row for row, finished in rows if not finished])
             connection.executemany(
                 "INSERT OR IGNORE INTO contents (digest, data) VALUES (?, ?)",
                 [(bytes.fromhex(digest), data) for digest, data in contents.items()],
@@ -276,35 +263,29 @@ class RunStore(Displayed):
         with self._session() as connection:
             if connection.execute("SELECT 1 FROM audits WHERE json = ?", (text,)).fetchone():
                 return  # also in a file that cannot be written
-        with self._session(write=True) as connection:
-            connection.execute("INSERT OR IGNORE INTO audits (json, seal) VALUES (?, ?)", (text, _seal([text])))
+        self._add_texts("audits", [text])
 
     def add_repeats(self, repeats: Iterable[Repeat]) -> None:
         """Keep whether runs that were made again came out the same."""
-        own = [(self._blob(one.run), one.same, one.why) for one in repeats]
+        self._add_texts("repeats", [_text(list(repeat)) for repeat in repeats])
+
+    def _add_texts(self, table: Literal["audits", "repeats"], texts: list[str]) -> None:
+        query = f"INSERT OR IGNORE INTO {table} (json, digest) VALUES (?, ?)"
         with self._session(write=True) as connection:
-            query = "INSERT INTO repeats (key, same, why, seal) VALUES (?, ?, ?, ?)"
-            connection.executemany(query, [(*one, _seal(one)) for one in own])
+            connection.executemany(query, [(text, _digest(text)) for text in texts])
 
     # --- reading ---------------------------------------------------------------------------------
 
     def runs(self, family: RunFamily) -> dict[str, Run]:
         """Return the runs of a family by their keys; those that failed follow."""
-        specs = (_text(spec.to_json()) for spec in (family.problem, family.algorithm))
-        query = f"SELECT {_COLUMNS} FROM runs WHERE {_OF_FAMILY} ORDER BY error IS NOT NULL, id"
+        query = f"""SELECT {_COLUMNS} FROM runs WHERE family = (SELECT id FROM documents WHERE json = ?)
+            ORDER BY error IS NOT NULL, id"""
         with self._session() as connection:
-            rows = connection.execute(query, (*specs, family.sampler))
+            rows = connection.execute(query, (_text(record_json(family)),))
             return {run.key: run for run in map(self._reader(connection), rows)}
 
     def run(self, key: str) -> Run:
-        """Return the run with this key.
-
-        >>> import replicable_rl as rr
-        >>> store = RunStore()
-        >>> result = rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seeds=3, store=store)
-        >>> store.run(result.runs[0].key).policy.tolist()
-        [0, 0, 0, 0, 0]
-        """
+        """Return the run with this key."""
         with self._session() as connection:
             row = connection.execute(f"SELECT {_COLUMNS} FROM runs WHERE key = ?", (self._blob(key),)).fetchone()
             if row is None:
@@ -319,32 +300,25 @@ class RunStore(Displayed):
 
     def families(self) -> list[tuple[RunFamily, int]]:
         """Return every family and the number of its finished runs; those on recorded samples have no sampler."""
-        query = """SELECT p.json, a.json, sampler, count(*) FROM runs
-            JOIN documents p ON p.id = problem JOIN documents a ON a.id = algorithm
-            WHERE error IS NULL GROUP BY problem, algorithm, sampler ORDER BY min(runs.id)"""
+        query = """SELECT json, count(*) FROM runs JOIN documents ON documents.id = family
+            WHERE error IS NULL GROUP BY family ORDER BY min(runs.id)"""
         with self._session() as connection:
-            return [
-                (RunFamily(_object(problem), _object(algorithm), sampler), count)
-                for problem, algorithm, sampler, count in connection.execute(query).fetchall()
-            ]
+            return [(_family(text), count) for text, count in connection.execute(query)]
 
     def audits(self) -> list[AuditSpec]:
         """Return what the audits in this store run and ask, in the order in which they came."""
-        with self._session() as connection:
-            rows = connection.execute("SELECT json, seal FROM audits ORDER BY id").fetchall()
-        for i, (text, sealed) in enumerate(rows, start=1):
-            if sealed != _seal([text]):
-                raise self.damaged(f"audit {i} was changed after it was written")
-        return [AuditSpec.from_json(parse_json(text)) for text, _ in rows]
+        return [AuditSpec.from_json(data) for data in self._texts("audits")]
 
     def repeats(self) -> list[Repeat]:
         """Return which runs were made again, and whether they came out the same."""
+        return [Repeat(*data) for data in self._texts("repeats")]
+
+    def _texts(self, table: Literal["audits", "repeats"]) -> list[Json]:
         with self._session() as connection:
-            rows = connection.execute("SELECT key, same, why, seal FROM repeats ORDER BY id").fetchall()
-        found = [(key, None if same is None else bool(same), why) for key, same, why, _ in rows]
-        if any(_seal(one) != row[-1] for one, row in zip(found, rows, strict=True)):
-            raise self.damaged("a run that was made again was changed after it was written")
-        return [Repeat(key.hex(), same, why) for key, same, why in found]
+            rows = connection.execute(f"SELECT json, digest FROM {table} ORDER BY id").fetchall()
+        if any(_digest(text) != digest for text, digest in rows):
+            raise self.damaged(f"a row of {table} was changed after it was written")
+        return [parse_json(text) for text, _ in rows]
 
     def output(self, level: str, digest: str) -> Any:
         """Return the output of a level with this fingerprint; for ``"history"``, what happened round by round."""
@@ -363,7 +337,7 @@ class RunStore(Displayed):
             return {digest: self.output(level, digest) for digest in digests}
 
     def _reader(self, connection: sqlite3.Connection) -> Callable[[Row], Run]:
-        """Return what makes a run of a row, which must have its seal; what many rows have is read once."""
+        """Return what makes a run of a row, whose digest is checked; what many rows share is read once."""
 
         @cache
         def text(number: int) -> str:
@@ -373,47 +347,39 @@ class RunStore(Displayed):
             return str(row[0])
 
         @cache
-        def digest(number: int | None) -> str | None:
-            return None if number is None else _text_digest(text(number))
+        def documents(family: int, about: int) -> str:
+            return _both(text(family), text(about))
 
         @cache
-        def said(kind: Callable[[Json], Any], number: int | None) -> Any:
-            return None if number is None else kind(parse_json(text(number)))
+        def shared(family: int, about: int) -> tuple[RunFamily, tuple[str, ...], Run]:
+            runs, (levels, status, claims, made_with) = _family(text(family)), parse_json(text(about))
+            run = Run(
+                Fingerprints(),
+                {},
+                None if status is None else Status.from_json(status),
+                Claims.from_json(claims, speaker(runs.algorithm)),
+                made_with=made_with,
+            )
+            return runs, tuple(levels), run
 
-        @cache
-        def claimed(number: int, algorithm: int) -> Claims:
-            return Claims.from_json(parse_json(text(number)), speaker(said(ObjectSpec.from_json, algorithm)))
-
-        @cache
-        def family(problem: int, algorithm: int, sampler: str | None) -> RunFamily:
-            return RunFamily(said(ObjectSpec.from_json, problem), said(ObjectSpec.from_json, algorithm), sampler)
-
-        @cache
-        def outputs(levels: int, digests: bytes) -> KeptOutputs:
-            prints = {name: digests[32 * i : 32 * i + 32].hex() for i, name in enumerate(said(tuple, levels))}
-            return KeptOutputs(Fingerprints(prints), self.output)
-
-        def run(row: Row) -> Run:
-            own, numbers, sealed = row[: len(_OWN)], row[len(_OWN) : -1], row[-1]
-            if sealed != _seal([*own, *map(digest, numbers)]):
+        def read(row: Row) -> Run:
+            *own, family, about, digest = row
+            if digest != _digest(own, documents(family, about)):
                 raise self.damaged("a run was changed after it was written")
-            key, sampler, shared_seed, sample, digests, history, samples, seconds, error = own
-            problem, algorithm, levels, status, claims, made_with = numbers
-            kept = outputs(levels, digests)
-            return Run(
-                fingerprints=kept.fingerprints,
-                outputs=kept,
-                status=said(Status.from_json, status),
-                claims=claimed(claims, algorithm),
+            runs, levels, run = shared(family, about)
+            key, shared_seed, sample, digests, history, samples, seconds, error = own
+            prints = Fingerprints({name: digests[32 * i : 32 * i + 32].hex() for i, name in enumerate(levels)})
+            return run.but(
+                fingerprints=prints,
+                outputs=KeptOutputs(prints, self.output),
                 samples=None if samples is None else int(samples),
                 history={} if history is None else KeptHistory(history.hex(), self.output),
-                spec=family(problem, algorithm, sampler).spec(int(shared_seed), sample, key.hex()),
-                made_with=said(dict, made_with),
+                spec=runs.spec(int(shared_seed), sample, key.hex()),
                 seconds=seconds,
                 error=error,
             )
 
-        return run
+        return read
 
     def _blob(self, digest: str) -> bytes:
         try:
@@ -425,47 +391,9 @@ class RunStore(Displayed):
 @contextlib.contextmanager
 def _transaction(connection: sqlite3.Connection, kind: Literal["DEFERRED", "IMMEDIATE"]) -> Iterator[None]:
     """Make the block one transaction, which is taken back when the block raises."""
-    try:
+    with connection:
         connection.execute(f"BEGIN {kind}")
         yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _check_path(path: Path, create: bool) -> None:
-    """Refuse what cannot be a store.
-
-    The file is not opened: to close it again would drop the locks that this process has on it through SQLite.
-    """
-    try:
-        if path.is_dir():
-            raise InvalidFile(f"{path}: is a directory. Name a file for the store.")
-        if path.exists():
-            if not path.is_file():  # SQLite would write to a device
-                raise InvalidFile(f"{path}: is not a regular file. Name another file.")
-        elif not create:
-            raise InvalidFile(
-                f"{path}: the store is gone; it was moved or deleted. Put it back, or make its runs again."
-            )
-        elif not path.parent.is_dir():
-            raise InvalidFile(f"{path}: there is no directory {path.parent}. Make it first.")
-    except OSError as error:
-        raise InvalidFile(f"{path}: cannot be opened ({error.strerror or error}). Name another file.") from None
-
-
-def _copy(path: str | None, content: bytes | None) -> RunStore:
-    """Return a store in the same file, which is opened when it is used, or one in memory with the same content."""
-    store = object.__new__(RunStore)
-    store._setup(path)
-    if content is not None:
-        with store._explained(), contextlib.closing(sqlite3.connect(":memory:")) as source:
-            opened = store._open(create=True)
-            source.deserialize(content)
-            source.backup(opened)  # one that is deserialised itself could not grow beyond 1 GiB
-    return store
 
 
 def packed(run: Run, contents: dict[str, bytes], **changes: Any) -> Run:
@@ -516,58 +444,53 @@ def _decode_history(data: bytes) -> dict[str, NDArray[np.float64]]:
     return dict(zip(names, columns, strict=True))
 
 
-def _row(run: Run, numbered: Callable[[Any], tuple[int | None, str | None]]) -> Row:
-    """Return the row of a run."""
-    key, spec, history = run.key, run.spec, run.history_digest
+def _row(connection: sqlite3.Connection, run: Run, known: dict[Any, Documents]) -> Row:
+    """Return the row of a run, and add its documents where they are new."""
+    key, spec, history, levels = run.key, run.spec, run.history_digest, tuple(run.fingerprints)
     assert spec is not None, "it has a key"
-    sample = spec.sample
     if any(len(digest) != 64 for digest in run.fingerprints.values()):
         raise InvalidInput(f"RunStore: fingerprints have 64 hexadecimal digits, got {dict(run.fingerprints)!r:.200}.")
-    own = (
+    sampler = spec.sample.sampler if isinstance(spec.sample, Drawn) else None
+    # Many runs share their specs. Equal ones need not have equal JSON: 1 and True.
+    shared = id(spec.problem), id(spec.algorithm), sampler, levels, run.status, run.claims, id(run.made_with)
+    if shared not in known:
+        family = _text(record_json(RunFamily(spec.problem, spec.algorithm, sampler)))
+        status = None if run.status is None else run.status.to_json()
+        about = _text([levels, status, run.claims.to_json(), dict(run.made_with)])
+        known[shared] = _number(connection, family), _number(connection, about), _both(family, about)
+    *numbers, documents = known[shared]
+    own = [
         bytes.fromhex(key),
-        sample.sampler if isinstance(sample, Drawn) else None,
         str(spec.shared_seed),
-        str(sample.seed) if isinstance(sample, Drawn) else sample.digest,
+        str(spec.sample.seed) if isinstance(spec.sample, Drawn) else spec.sample.digest,
         bytes.fromhex("".join(run.fingerprints.values())),
         None if history is None else bytes.fromhex(history),
         None if run.samples is None else str(run.samples),
         float(run.seconds),
         run.error,
-    )
-    documents = (spec.problem, spec.algorithm, tuple(run.fingerprints), run.status, run.claims, run.made_with)
-    numbers, digests = zip(*map(numbered, documents), strict=True)
-    return *own, *numbers, _seal([*own, *digests])
+    ]
+    return *own, *numbers, _digest(own, documents)
 
 
-def _numbering(connection: sqlite3.Connection) -> Callable[[Any], tuple[int | None, str | None]]:
-    """Return what numbers documents, which are added where they are new, and takes their digests."""
-    known: dict[Any, tuple[int | None, str | None]] = {id(None): (None, None)}
-
-    def numbered(value: Any) -> tuple[int | None, str | None]:
-        # The others are shared by many runs, which keep them; equal ones need not have equal JSON: 1 and True.
-        key = value if isinstance(value, (Status, Claims, tuple)) else id(value)
-        if key not in known:
-            text = _text(value.to_json() if isinstance(value, (ObjectSpec, Status, Claims)) else value)
-            connection.execute("INSERT OR IGNORE INTO documents (json) VALUES (?)", (text,))
-            ((number,),) = connection.execute("SELECT id FROM documents WHERE json = ?", (text,))
-            known[key] = number, _text_digest(text)
-        return known[key]
-
-    return numbered
+def _number(connection: sqlite3.Connection, text: str) -> int:
+    """Return the number of a document, which is added where it is new."""
+    connection.execute("INSERT OR IGNORE INTO documents (json) VALUES (?)", (text,))
+    return int(connection.execute("SELECT id FROM documents WHERE json = ?", (text,)).fetchone()[0])
 
 
-def _object(text: str) -> ObjectSpec:
-    return ObjectSpec.from_json(parse_json(text))
+def _family(text: str) -> RunFamily:
+    return from_record(RunFamily, parse_json(text))
 
 
 def _text(value: Json) -> str:
     return canonical_json(value).decode()
 
 
-def _text_digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _both(family: str, about: str) -> str:
+    """Return the digest of the documents of a run."""
+    return hashlib.sha256(f"{family}\n{about}".encode()).hexdigest()
 
 
-def _seal(parts: Sequence[object]) -> bytes:
+def _digest(*parts: object) -> bytes:
     """Return the digest of a row: of its texts, bytes, numbers and None, as Python has always written them."""
     return hashlib.sha256(ascii(parts).encode()).digest()
