@@ -204,10 +204,10 @@ def test_status_and_claims() -> None:
     few = THEOREM.plan(mdp).numbers.calls // 3
     some = run(rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, calls=few)).claims
     assert some.replicability is None
-    assert some.missing["replicability"].startswith(f"calls={few} where the sharp form of obs:rep-mdp needs ")
+    assert some.missing["replicability"].startswith(f"calls={few} where the proof needs ")
     coarse = run(rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, tolerance=0.5)).claims
     assert [(claim.about, claim.bound) for claim in coarse][:1] == [("replicability", 0.2)]  # and no mixture
-    assert coarse.missing["accuracy"].startswith("tolerance=0.5 where the sharp form of obs:rep-mdp needs 0.05; ")
+    assert coarse.missing["accuracy"].startswith("tolerance=0.5 where the proof needs 0.05; ")
     plain = run(rr.ApproximateMDP(0.05, 0.001)).claims
     assert [(claim.about, claim.kind) for claim in plain] == [("accuracy", "proved")]
     assert set(plain.missing) == {"replicability"}

@@ -81,7 +81,6 @@ def things() -> dict[str, Any]:
     return {
         **algorithms,
         **{f"plan of {name}": rr.plan(MDP, one) for name, one in algorithms.items()},
-        "plan table": rr.plan(MDP, plug_in).table(),
         "rstat": rr.theory.rstat(rho=0.25, delta=0.0625, tolerance=0.25),
         "schedule": rr.theory.Schedule.constant(1000, 3, 0.25),
         "problem": MDP,

@@ -263,10 +263,10 @@ def test_claims_of_the_theorem() -> None:
 @pytest.mark.parametrize(
     ("change", "about", "why"),
     [
-        ({"iterations": 1}, "replicability", "iterations=1 where thm:rpvi needs 100"),
-        ({"tolerance": 0.05}, "replicability", "tolerance=0.05 where thm:rpvi needs 0.0005"),
-        ({"calls": 10**13}, "accuracy", "calls=1e+13 where the sharp form of thm:rpvi needs 8.15e+13"),
-        ({"rho_sq": 0.1}, "accuracy", "calls=3.79e+09 where the sharp form of thm:rpvi needs 9.86e+13"),
+        ({"iterations": 1}, "replicability", "iterations=1 where the proof needs 100"),
+        ({"tolerance": 0.05}, "replicability", "tolerance=0.05 where the proof needs 0.0005"),
+        ({"calls": 10**13}, "accuracy", "calls=1e+13 where the proof needs 8.19e+15"),
+        ({"rho_sq": 0.1}, "accuracy", "rho_sq=0.1 where the proof needs 6.25e-05"),
     ],
 )
 def test_a_claim_is_never_a_mixture(change: dict[str, Any], about: str, why: str) -> None:

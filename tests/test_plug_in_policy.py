@@ -653,12 +653,3 @@ def test_commands_show_runs_without_values(capsys: pytest.CaptureFixture[str]) -
         assert max(map(len, out.splitlines())) <= 80
         assert "…" not in out
         assert ("q left" in out) == (rule == "rounded")
-
-
-@pytest.mark.parametrize("more", [[], ["--rule", "gumbel"], ["--over", "worst"]], ids=str)
-def test_the_rules_side_by_side_fit_80_columns(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "inventory-v1", "plug-in-policy-v1", *OPTIONS[:6], *more]) == 0
-    out = capsys.readouterr().out
-    assert max(map(len, out.splitlines())) <= 80
-    assert "…" not in out
-    assert all(f"\n {rule} " in out for rule in SHIPPED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -502,22 +502,9 @@ def test_what_is_said_of_a_seed_is_a_bound() -> None:
     assert claims.of_this_seed.bound == PROMISE[1]
 
 
-@pytest.mark.parametrize("about", ["accuracy", "replicability"])
-def test_the_calls_that_a_sentence_names_are_needed(about: str) -> None:
-    numbers = rr.theory.phased_vi(32, 0.9, *PROMISE, calls=10**3, tolerance=0.0004)
-    needed = numbers.calls_that_prove(about)
-    assert needed is not None
-    assert replace(numbers, calls=needed).proves(about)
-    assert not replace(numbers, calls=int(0.999 * needed)).proves(about)
-    coarse = rr.theory.phased_vi(32, 0.9, *PROMISE, calls=10**3, tolerance=0.05)
-    assert "calls" not in coarse.short("accuracy")  # no number of them would do
-
-
 def test_a_remedy_is_not_what_was_given() -> None:
     with pytest.raises(rr.InvalidInput, match=r"belong to the paper's listing, .* Leave them out"):
         rr.ReplicablePhasedVI(0.1, 0.6, 0.2, calls=1000)
-    vast = rr.plan(rr.make("riverswim-v1", gamma=0.99999), rr.ReplicablePhasedVI(1e-6, 0.001, 0.2, calls=1000))
-    assert list(vast.table().columns) == ["this run"]  # what is not planned has no column
 
 
 def test_the_reported_q_is_a_possible_value() -> None:

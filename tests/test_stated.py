@@ -322,8 +322,7 @@ class PlansMore(rr.ReplicablePhasedVI):
 def test_a_plan_of_others_is_stated(algorithm: Any, tmp_path: Path) -> None:
     planned = rr.plan(GRID, algorithm)
     assert {claim.kind for claim in planned.claims()} == {"stated"}
-    assert "proved" not in planned.table().closing
-    assert "not by this library" in planned.table().closing
+    assert "not by this library" in str(planned.claims())
     assert "proved" not in json.dumps(planned.to_json())
 
 
@@ -371,8 +370,7 @@ AGREES = rr.Claim("replicability", "stated", "two runs have the same policy", 0.
 def library(claim: Claim, kind: str) -> Claim:
     """Return a claim as this library would make it."""
     parts = {one.name: getattr(claim, one.name) for one in dataclasses.fields(claim)}
-    seen = rr.runs.Measurement(0.9, 0.8, 1.0, 0.95, 10) if kind == "measured" else None
-    return LibraryClaim(**{**parts, "kind": kind, "measurement": seen})
+    return LibraryClaim(**{**parts, "kind": kind})
 
 
 def audited(claim: Claim, bad: float, **options: Any) -> rr.AuditResult:

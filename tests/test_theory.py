@@ -210,29 +210,6 @@ def plans() -> dict[str, Plan[Any]]:
 
 
 @pytest.mark.parametrize("name", plans())
-def test_every_plan_can_be_shown(name: str) -> None:
-    table = plans()[name].table()
-    assert table.heading
-    (labels,) = {tuple(cells) for cells in table.columns.values()}
-    assert len(labels) >= 8
-    assert table.closing.endswith(".")
-
-
-def test_variants_stand_side_by_side() -> None:
-    shown = {name: list(plan.table().columns) for name, plan in plans().items()}
-    assert shown["rpvi"] == shown["value"] == ["Q-learning", "rPVI"]
-    assert shown["listing"] == ["this run", "rPVI"]
-    assert shown["phased"] == ["Phased Q-learning"]
-    assert shown["model"] == ["ApproximateMDP", "replicable"]
-    assert shown["few"] == ["this run", "ApproximateMDP", "replicable"]
-    assert [shown["rmax"], shown["plain rmax"]] == [["RepRMAX"], ["R-max"]]
-    table, sharp = plans()["rpvi"].table(), phased_vi(32, 0.9, 0.1, 0.001, 0.2)
-    calls, totals = "calls m an iteration", "samples in all"
-    assert [column[calls] for column in table.columns.values()] == [sharp.calls_plain, sharp.calls]
-    assert [column[totals] for column in table.columns.values()] == [3200 * sharp.calls_plain, sharp.samples]
-
-
-@pytest.mark.parametrize("name", plans())
 def test_claims_agree_with_the_bounds(name: str) -> None:
     """A claim is made exactly where its bound holds."""
     plan, claims = plans()[name].numbers, plans()[name].claims()

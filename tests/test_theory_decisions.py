@@ -14,7 +14,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
-from replicable_rl.algorithms.plan import Plan
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules import AffordableTolerance, EmpiricalModel, Tuning
 from replicable_rl.theory import decisions, plug_in_policy
@@ -90,18 +89,6 @@ def test_plans_are_monotone() -> None:
         assert base <= n(known_rewards=False, rule=rule)
     assert n(over="worst") < n()  # no weights
     assert plug_in_policy(8, 1, 0.9, 0.1, 0.001, 0.2).rho_proved == 0.0  # one action, one policy
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_the_row_of_a_rule_is_that_of_a_run_with_it(rule: str) -> None:
-    """Whatever is asked: the rows of a table are for one problem and one promise."""
-    promise: dict[str, Any] = {"epsilon": 0.1, "delta": 0.01, "rho": 0.3}
-    sizes: dict[str, Any] = {"known_rewards": False, "allowed_pairs": 9}
-    numbers = plug_in_policy(8, 4, 0.8, **promise, rule=rule, over="worst", **sizes)
-    algorithm = rr.PlugInPolicy(**promise, rule=rule if rule != "published" else "greedy", over="worst")
-    table = Plan(algorithm=algorithm, numbers=numbers).table()
-    for cells in table.columns.values():
-        assert cells["this run"] == cells[rule]
 
 
 def test_tiny_problems() -> None:

@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
-from replicable_rl.audit.accuracy import Promised, measure_accuracy
+from replicable_rl.audit.accuracy import measure_accuracy
 from replicable_rl.audit.agreement import measure
 from replicable_rl.audit.logs import measure_logs
 from replicable_rl.errors import InvalidInput
 from replicable_rl.report.audits import store_page
-from replicable_rl.runs import AuditSpec, Logs, ObjectSpec, Run, RunSpec, Training
+from replicable_rl.runs import AuditSpec, Logs, ObjectSpec, PromisedLoss, Run, RunSpec, Training
 from replicable_rl.store import packed
 from tests.test_cli import COMMAND, environment
 from tests.test_cli import Run as Command
@@ -190,7 +190,7 @@ def test_failures_refute_nothing_and_show_nothing(runs: int) -> None:
     result = rr.audit_callable(train, shared_seeds=60, runs_per_seed=runs, on_error="record")
     assert 10 < len(result.failures) < 60 * runs - 10
     assert result.meets(0.9) is result.meets(0.2) is None
-    accuracy = measure_accuracy(Promised(0.1, 0.2, "worst"), [0.0, None] * 60, 2, 0.95)
+    accuracy = measure_accuracy(PromisedLoss(0.1, 0.2, "worst"), [0.0, None] * 60, 2, 0.95)
     assert accuracy.share.low < 0.6
     assert accuracy.share.high > 0.9
 

@@ -262,7 +262,7 @@ def plan(problem: Any, algorithm: Algorithm) -> Plan[Any]:
     Returns
     -------
     Plan
-        With ``.samples``, ``.claims()``, ``.table()`` and the algorithm's own ``.numbers``.
+        With ``.samples``, ``.claims()`` and the algorithm's own ``.numbers``.
 
     Examples
     --------
@@ -283,7 +283,7 @@ def planned(problem: Any, algorithm: Algorithm) -> Plan[Any] | None:
     made = algorithm.plan(_source_of(problem, algorithm))
     if not isinstance(made, Plan):
         return made  # type: ignore[no-any-return]  # somebody's own
-    loses = isinstance(problem, TabularMDP) and algorithm.loss_over is not None
+    loses = isinstance(problem, TabularMDP) and algorithm.promised_loss is not None
     by = None if provider(algorithm) == OURS else algorithm_spec(algorithm).id
     return dataclasses.replace(made, gain=gain(problem) if loses else None, by=by)
 

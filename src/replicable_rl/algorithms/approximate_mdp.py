@@ -20,16 +20,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
-from replicable_rl.algorithms.plan import SHARP_FORM, Columns, Plan, Promise, Shape, Statement, Statements, same_answers
+from replicable_rl.algorithms.plan import SHARP_FORM, Promise, Promises, Shape, accurate, replicable, sure_of
 from replicable_rl.errors import speaking_as
 from replicable_rl.problem.source import Generative
 from replicable_rl.queries import Mechanism, Plain, Query, Rounded
 from replicable_rl.runs import Run, Status, StatusCode
 from replicable_rl.sampling import TransitionCounts
-from replicable_rl.theory import MAX_CALLS, ApproximateMDPNumbers, approximate_mdp
+from replicable_rl.theory import ApproximateMDPNumbers, approximate_mdp
 from replicable_rl.theory.approximate_mdp import check_approximate_mdp
 from replicable_rl.theory.rstat import ARITHMETIC, seed_margin
-from replicable_rl.wording import bound, number
 
 if TYPE_CHECKING:
     from replicable_rl.randomness import SharedRandomness
@@ -53,34 +52,22 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
             Mechanism.of(self.estimate)
 
     def _numbers(self, shape: Shape) -> ApproximateMDPNumbers:
-        problem: dict[str, Any] = {"known_rewards": shape.known_rewards, "allowed_pairs": shape.allowed_pairs}
+        problem: dict[str, Any] = {"known_rewards": shape.known_rewards, "allowed_pairs": shape.pairs}
         numbers = approximate_mdp(shape.n_states, shape.n_actions, **problem, **self._parameters())
         return replace(numbers, estimate=Mechanism.of(self.estimate).id)
 
-    def _statements(self, plan: Plan[ApproximateMDPNumbers]) -> Statements:
-        numbers, theorem = plan.numbers, "obs:rep-mdp"
+    def _promises(self, shape: Shape, numbers: ApproximateMDPNumbers) -> Promises:
+        theorem, same = "obs:rep-mdp", "learn the same model"
         what = "every transition probability" if numbers.norm == "entry" else "every row, in l1,"
         clause = f"{what} is within {numbers.epsilon:g} of the truth"
         if numbers.rho is None:
-            return Statements(Statement(clause, theorem, "model", needing=theorem))
-        clause, theorem = f"{clause} before rows are divided by their sums", f"{SHARP_FORM}{theorem}"
-        accuracy = Statement(clause, theorem, "model", needing=theorem)
-        return same_answers(numbers, accuracy, "learn the same model", theorem, "model")
-
-    def _table(self, plan: Plan[ApproximateMDPNumbers]) -> tuple[str, str, Columns]:
-        """Return the empirical model beside the replicable one, and a run that departs from it."""
-        numbers = plan.numbers
-        meaning = "entry is within epsilon" if numbers.norm == "entry" else "row is within epsilon in l1"
-        heading = f"norm {numbers.norm}: every {meaning} of the truth"
-        variants = {"ApproximateMDP": numbers}
-        if numbers.rho is not None:
-            sizes = numbers.n_states, numbers.n_actions, numbers.epsilon, numbers.delta
-            kind: dict[str, Any] = {"norm": numbers.norm, "form": numbers.form, "known_rewards": numbers.known_rewards}
-            kind["allowed_pairs"] = numbers.allowed_pairs
-            plain, replicable = approximate_mdp(*sizes, **kind), approximate_mdp(*sizes, numbers.rho, **kind)
-            own = {} if numbers.calls in (plain.calls, replicable.calls) else {"this run": numbers}
-            variants = {**own, "ApproximateMDP": plain, "replicable": replicable}
-        return heading, f"n = {number(numbers.calls)}", {name: _column(variant) for name, variant in variants.items()}
+            return Promises(accurate(numbers, clause, theorem, "model"))
+        theorem = f"{SHARP_FORM}{theorem}"
+        return Promises(
+            accurate(numbers, f"{clause} before rows are divided by their sums", theorem, "model"),
+            replicable(numbers.rho, same, theorem, "model"),
+            sure_of(same, numbers.delta, "docs/proofs.md, a good shared seed", "model"),
+        )
 
     def solve(self, source: Generative, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r, which the baseline does not use, and fresh samples from ``rng``."""
@@ -189,17 +176,3 @@ def _status(learned: LearnedModel) -> Status:
         sentence = f"{learned.self_loops} of {rows} rows were rounded to nothing and became self-loops"
         return Status(StatusCode.COMPLETED, sentence)
     return Status(StatusCode.COMPLETED, f"learned all {rows} rows")
-
-
-def _column(numbers: ApproximateMDPNumbers) -> dict[str, float | str | None]:
-    return {
-        "queries": numbers.queries,
-        "tolerance tau of a query": numbers.tolerance,
-        "rho_SQ": numbers.rho_sq,
-        "delta_SQ": numbers.delta_sq,
-        "bin width beta": None if numbers.rho is None else numbers.width,
-        "successors n per pair": numbers.calls,
-        "samples in all, N*n": numbers.samples,
-        "bound: models differ": bound(numbers.rho_proved),
-        "can be run (n < 2**63)": "yes" if numbers.calls <= MAX_CALLS else "no",
-    }

@@ -30,19 +30,18 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from replicable_rl.algorithms.compiled.phased import Iterated, compiled_iterations
-from replicable_rl.algorithms.plan import SHARP_FORM, Columns, Plan, Promise, Shape, Statement, Statements, same_answers
-from replicable_rl.errors import InvalidInput, speaking_as
+from replicable_rl.algorithms.plan import SHARP_FORM, Promise, Promises, Shape, accurate, replicable, sure_of
+from replicable_rl.errors import speaking_as
 from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.source import Generative, Source
 from replicable_rl.problem.support import Support, greedy
 from replicable_rl.progress import track
 from replicable_rl.queries import Mechanism, Plain, Query, Rounded
-from replicable_rl.runs import FIXED_SEED, Run, Status, StatusCode
+from replicable_rl.runs import FIXED_SEED, PromisedLoss, Run, Status, StatusCode
 from replicable_rl.sampling import OutcomeCounts
-from replicable_rl.theory import MAX_CALLS, PhasedVINumbers, Units, phased_vi
+from replicable_rl.theory import PhasedVINumbers, Units, phased_vi
 from replicable_rl.theory.phased_vi import Schedule, check_phased_vi
 from replicable_rl.theory.rstat import ARITHMETIC, seed_margin
-from replicable_rl.wording import bound, number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -166,37 +165,30 @@ class _Phased(Promise[PhasedVINumbers]):
             Mechanism.of(self.estimate)
 
     @property
-    def loss_over(self) -> str | None:
-        """What epsilon bounds: the loss of the policy from the worst state, or no loss where it is about Q."""
-        return "worst" if self.target == "policy" else None
+    def promised_loss(self) -> PromisedLoss | None:
+        """The loss of the policy from the worst state; none where epsilon is about Q."""
+        return PromisedLoss(self.epsilon, self.delta, "worst") if self.target == "policy" else None
 
     def _numbers(self, shape: Shape) -> PhasedVINumbers:
-        pairs = shape.n_states * shape.n_actions if shape.allowed_pairs is None else shape.allowed_pairs
-        numbers = phased_vi(pairs, shape.gamma, known_rewards=shape.known_rewards, **self._parameters())
+        numbers = phased_vi(shape.pairs, shape.gamma, known_rewards=shape.known_rewards, **self._parameters())
         return replace(numbers, estimate=Mechanism.of(self.estimate).id)
 
-    def _statements(self, plan: Plan[PhasedVINumbers]) -> Statements:
-        numbers, theorem = plan.numbers, "lem:phasedvi-convergence"
+    def _promises(self, shape: Shape, numbers: PhasedVINumbers) -> Promises:
         what = "the policy" if numbers.target == "policy" else "Q"
         clause = f"{what} is within {numbers.error_promised:.7g} of optimal (values in [0, 1])"
         if numbers.rho is None:
-            return Statements(Statement(clause, theorem, numbers.target, needing=theorem))
-        theorem, seed = f"{SHARP_FORM * numbers.rising}thm:rpvi", (FIXED_SEED,)
+            return Promises(accurate(numbers, clause, "lem:phasedvi-convergence", numbers.target))
+        theorem, same = "thm:rpvi", "have the same Q"
         # Later queries are about what was answered before, by bins of the shared grid: accuracy needs the seed, too.
-        accuracy = Statement(clause, theorem, numbers.target, seed, needing=theorem)
-        return same_answers(numbers, accuracy, "have the same Q", f"{SHARP_FORM}thm:rpvi", "value")
+        return Promises(
+            accurate(numbers, clause, f"{SHARP_FORM * numbers.rising}{theorem}", numbers.target, (FIXED_SEED,)),
+            replicable(numbers.rho, same, f"{SHARP_FORM}{theorem}", "value"),
+            sure_of(same, numbers.delta, "docs/proofs.md, a good shared seed", "value"),
+        )
 
-    def _table(self, plan: Plan[PhasedVINumbers]) -> tuple[str, str, Columns]:
-        """Return Phased Q-learning, or a run of the paper's listing, beside rPVI."""
-        numbers = plan.numbers
-        meaning = "the policy is within epsilon" if numbers.target == "policy" else "Q is within epsilon/2"
-        heading = f"target {numbers.target}: {meaning} of optimal (values in [0, 1])"
-        run = f"m {'up to ' if numbers.rising else '= '}{number(numbers.calls)}"
-        return heading, run, {name: _column(variant) for name, variant in _variants(numbers).items()}
-
-    def compiled_rows(self, problem: Source) -> int:
+    def compiled_rows(self, source: Source) -> int:
         """Return how many rows a run over a table draws."""
-        numbers = self.plan(problem).numbers
+        numbers = self.plan(source).numbers
         return numbers.pairs * numbers.iterations
 
     def solve(self, source: Generative, shared: SharedRandomness, rng: np.random.Generator) -> Run:
@@ -302,33 +294,3 @@ def _status(numbers: PhasedVINumbers) -> Status:
         sentence = f"ran {numbers.iterations} of the {numbers.iterations_needed} iterations that the theorem asks for"
         return Status(StatusCode.BUDGET_SPENT, sentence)
     return Status(StatusCode.COMPLETED, f"ran all {numbers.iterations} iterations")
-
-
-def _variants(numbers: PhasedVINumbers) -> dict[str, PhasedVINumbers]:
-    """Return what a plan is shown beside: our schedule, and where that is the run itself, Phased Q-learning."""
-    if numbers.rho is None:
-        return {"Phased Q-learning": numbers}
-    promise = numbers.pairs, numbers.gamma, numbers.epsilon, numbers.delta
-    if numbers.rising:
-        plain = phased_vi(*promise, target=numbers.target, known_rewards=numbers.known_rewards)
-        return {"Q-learning": plain, "rPVI": numbers}
-    try:
-        return {"this run": numbers, "rPVI": phased_vi(*promise, numbers.rho, known_rewards=numbers.known_rewards)}
-    except InvalidInput:  # gamma is too near to 1
-        return {"this run": numbers}
-
-
-def _column(numbers: PhasedVINumbers) -> dict[str, float | str | None]:
-    return {
-        "iterations T": numbers.iterations,
-        "tolerance of a query": numbers.tolerance,
-        "rho_SQ": numbers.rho_sq,
-        "delta_SQ": numbers.delta_sq,
-        "bin width beta": None if numbers.rho is None else numbers.width,
-        "calls m an iteration": numbers.calls,
-        "first iteration's m": int(numbers.schedule.calls[0]),
-        "samples in all": numbers.samples,
-        "bound: runs differ": bound(numbers.rho_proved),
-        "bound: loss": bound(numbers.policy_loss),
-        "can be run (m<2**63)": "yes" if numbers.calls <= MAX_CALLS else "no",
-    }

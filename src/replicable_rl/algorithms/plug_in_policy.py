@@ -18,17 +18,27 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 import numpy as np
 
 from replicable_rl.algorithms.exploring import Ignored, collect, hardly_reached, left_at_default
-from replicable_rl.algorithms.plan import Columns, Plan, Promise, Shape, Statement, Statements
+from replicable_rl.algorithms.plan import Plan, Promise, Promises, Shape, accurate, replicable, sure_of
 from replicable_rl.data.few import taken_all_the_same, taken_for_the_worst, threshold
 from replicable_rl.errors import InvalidInput, speaking_as
 from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
 from replicable_rl.rules import AffordableTolerance, Decision, EmpiricalModel, Margin, Rule, Tuning, as_rule
 from replicable_rl.rules.rule import decided_by
-from replicable_rl.runs import CERTIFICATE, EMPTY, FIXED_SEED, THIS_SEED, Claims, Run, Status, StatusCode
+from replicable_rl.runs import (
+    CERTIFICATE,
+    FIXED_SEED,
+    THIS_SEED,
+    Claims,
+    PromisedLoss,
+    Run,
+    Status,
+    StatusCode,
+    asks_for_nothing,
+)
 from replicable_rl.theory import PlugInNumbers, Units, decisions, plug_in_policy
 from replicable_rl.theory.decisions import EXACT, PROVED, SPENT, check_plug_in
 from replicable_rl.theory.numbers import ACCURACY, MOST, REPLICABILITY
-from replicable_rl.wording import bound, number, plural, short_loss
+from replicable_rl.wording import number, plural, short_loss
 
 if TYPE_CHECKING:
     from replicable_rl.randomness import SharedRandomness
@@ -37,7 +47,6 @@ _AFFORDABLE = AffordableTolerance()
 _PROOFS = "docs/proofs-decisions.md"
 _PARAMETERS = {decisions.ROUNDED: "beta", decisions.GUMBEL: "lambda", decisions.TOLERANCE: "x"}
 _PARAMETERS |= {decisions.PUBLISHED: "doubt"}
-_SAME = {decisions.ROUNDED: "Q, policy", decisions.GREEDY: "-"}  # the others: the policy
 
 
 class Decided(NamedTuple):
@@ -103,27 +112,27 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         return cast("Rule", self.rule)
 
     @property
-    def loss_over(self) -> str | None:
-        """What epsilon bounds: the loss of the policy from the "initial" distribution or the "worst" state."""
-        return self.over
+    def promised_loss(self) -> PromisedLoss:
+        """The loss of the policy from the "initial" distribution, or the "worst" state."""
+        return PromisedLoss(self.epsilon, self.delta, self.over)
 
     @property
     def needs(self) -> type:  # type: ignore[override]  # it depends on the horizon
         """What a problem must be: one that is played, where a horizon is given; else any."""
         return Source if self.horizon is None else Episodic
 
-    def plan(self, problem: Source) -> Plan[PlugInNumbers]:
-        """Return what a run on this problem will do, and what may be claimed of it."""
-        self.decider.check_problem(problem)  # refused before a sample is drawn
-        return super().plan(problem)
+    def plan(self, source: Source) -> Plan[PlugInNumbers]:
+        """Return what a run on this source will do, and what may be claimed of it."""
+        self.decider.check_problem(source)  # refused before a sample is drawn
+        return super().plan(source)
 
-    def _shape(self, problem: Source) -> Shape:
-        shape = super()._shape(problem)
-        if self.horizon is None and isinstance(problem, Recorded):
-            return shape._replace(known_rewards=False, rows=problem.counts.steps)
-        if self.horizon is None and (isinstance(problem, Generative) or not isinstance(problem, Episodic)):
+    def _shape(self, source: Source) -> Shape:
+        shape = super()._shape(source)
+        if self.horizon is None and isinstance(source, Recorded):
+            return replace(shape, known_rewards=False, rows=source.counts.steps)
+        if self.horizon is None and (isinstance(source, Generative) or not isinstance(source, Episodic)):
             return shape
-        return shape._replace(known_rewards=False, played=True)
+        return replace(shape, known_rewards=False, played=True)
 
     def _parameters(self) -> dict[str, Any]:
         return super()._parameters() | {"rule": self.decider.id, "parameter": self.decider.parameter}
@@ -131,7 +140,7 @@ class PlugInPolicy(Promise[PlugInNumbers]):
     def _numbers(self, shape: Shape) -> PlugInNumbers:
         given = self._parameters()
         horizon, budget = given.pop("horizon"), self.budget
-        given |= {"known_rewards": shape.known_rewards, "allowed_pairs": shape.allowed_pairs}
+        given |= {"known_rewards": shape.known_rewards, "allowed_pairs": shape.pairs}
         given |= {"n_states": shape.n_states, "n_actions": shape.n_actions, "gamma": shape.gamma}
         if shape.rows is None and not shape.played:
             return plug_in_policy(**given)
@@ -164,28 +173,21 @@ class PlugInPolicy(Promise[PlugInNumbers]):
                 f"{shorter}."
             )
 
-    def _statements(self, plan: Plan[PlugInNumbers]) -> Statements:
-        numbers = plan.numbers
-        clause = f"the policy is within {numbers.epsilon:g} of optimal {_where(plan)} (values in [0, 1])"
+    def _promises(self, shape: Shape, numbers: PlugInNumbers) -> Promises:
+        clause = f"the policy is within {numbers.epsilon:g} of optimal {_where(shape, numbers)} (values in [0, 1])"
         # Shared noise is bad with probability delta/2: who chooses the seed may choose a bad one.
         drawn = ("the shared seed was drawn and not chosen",) if numbers.rule == decisions.GUMBEL else ()
-        accuracy = Statement(clause, _PROOFS, "policy", drawn)
+        accuracy = accurate(numbers, clause, _PROOFS, "policy", drawn)
         level, same = ("value", "Q") if numbers.rule == decisions.ROUNDED else ("policy", "policy")
-        second = Statement(f"have the same {same}", _PROOFS, level, (FIXED_SEED,))
-        cuts, wrong = numbers.rule == decisions.PUBLISHED, 2.0 * numbers.delta
-        enough = ("it has as many samples of every pair", *(() if cuts else (FIXED_SEED,)))
-        certain = numbers.is_known and wrong < 1.0
-        return Statements(
-            accuracy,
-            None if numbers.rule == decisions.GREEDY and not numbers.explores else second,
-            Statement(f"have the same {level}", f"{_PROOFS}, given the data", level, enough) if certain else None,
-            wrong=min(1.0, wrong),
-            published="these cuts" if cuts else "this shared seed",
-            definition=CERTIFICATE if cuts else THIS_SEED,
-        )
+        second = replicable(self.rho, f"have the same {same}", _PROOFS, level)
+        cuts, wrong, sure = numbers.rule == decisions.PUBLISHED, 2.0 * numbers.delta, None
+        if numbers.is_known and wrong < 1.0:
+            enough = ("it has as many samples of every pair", *(() if cuts else (FIXED_SEED,)))
+            published = ("these cuts", CERTIFICATE) if cuts else ("this shared seed", THIS_SEED)
+            sure = sure_of(f"have the same {level}", wrong, f"{_PROOFS}, given the data", level, enough, *published)
+        return Promises(accuracy, None if numbers.rule == decisions.GREEDY and not numbers.explores else second, sure)
 
-    def _barred(self, plan: Plan[PlugInNumbers], about: str) -> list[str]:
-        numbers = plan.numbers
+    def _barred(self, numbers: PlugInNumbers, about: str) -> list[str]:
         if numbers.recorded:
             return ["how many samples a pair has is the log's, and may depend on what was seen"]
         if numbers.explores:
@@ -200,29 +202,6 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         by = f" with {name}={number(numbers.parameter, 3)}" if name else ""
         return [f"no number of samples proves a loss of {numbers.epsilon:g} for rule={numbers.rule}{by}"]
 
-    def _table(self, plan: Plan[PlugInNumbers]) -> tuple[str, str, Columns]:
-        """Return a row for every rule, and first of all for this run."""
-        numbers = plan.numbers
-        heading = f"plug-in policy, rule {numbers.rule}: the policy loses at most epsilon {_where(plan)}"
-        if numbers.explores:
-            exploring = {
-                "transitions in all": numbers.samples,
-                "steps of an episode": numbers.horizon,
-                "spent by the rule": numbers.spent,
-            }
-            return heading, f"{number(numbers.samples)} transitions", {"this run": exploring}
-        promise: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "over": self.over}
-        promise |= {"known_rewards": numbers.known_rewards, "allowed_pairs": numbers.allowed_pairs}
-        sizes = numbers.n_states, numbers.n_actions, numbers.gamma
-        rules = {rule: _row(plug_in_policy(*sizes, **promise, rule=rule)) for rule in PROVED}
-        rules = {"this run": _row(numbers)} | rules
-        n = number(numbers.per_pair) if numbers.per_pair < MOST else "2**200, where the search ends"
-        return (
-            heading,
-            f"n = {n}",
-            {name: {rule: row[name] for rule, row in rules.items()} for name in rules["this run"]},
-        )
-
     def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r and one batch of fresh samples from ``rng``."""
         plan = self.plan(source)
@@ -233,8 +212,10 @@ class PlugInPolicy(Promise[PlugInNumbers]):
             outputs["value"] = Units.of(source).value_to_user(outputs["value"])
         status = _status(source, model, plan.numbers, decision, samples, ignored)
         claims = self._claims(plan, model.off, good_seed=decision.sure)
-        if plan.conditions and claims.accuracy is not None:  # of other sources no table is known
+        if source.trust.conditions:  # no table says what can be gained
             claims = claims.beside(model.gain)
+            if model.best.value.any() and model.gain <= self.epsilon and plan.numbers.spent > 0.0:
+                claims = replace(claims, gain=model.gain)
         return Run.of(outputs, status=status, claims=claims, samples=samples)
 
     def _claims(self, plan: Plan[PlugInNumbers], off: float, *, good_seed: bool) -> Claims:
@@ -331,7 +312,7 @@ def _status(
     if not model.best.value.any():
         said.append("no sample had a reward above the lowest that there may be, so that all policies look alike")
     elif at_stake <= numbers.epsilon and numbers.spent > 0.0:
-        said.append(f"epsilon={numbers.epsilon:g} {EMPTY}{number(model.gain, 3)} on the empirical model: lower it")
+        said.append(f"epsilon={numbers.epsilon:g} {asks_for_nothing(model.gain)} on the empirical model: lower it")
     if model.never_tried.size:
         pairs, named = model.never_tried.tolist(), source.pair_names if isinstance(source, Recorded) else None
         said.append(taken_for_the_worst(pairs, source.support.pairs, model.fewest_counted, named))
@@ -346,21 +327,8 @@ def _status(
     return Status(StatusCode.COMPLETED, "; ".join(said))
 
 
-def _where(plan: Plan[PlugInNumbers]) -> str:
+def _where(shape: Shape, numbers: PlugInNumbers) -> str:
     """Say where the policy loses no more than epsilon."""
-    numbers = plan.numbers
-    on_average = numbers.over == "initial" and numbers.rule in (decisions.AFFORDABLE, decisions.PUBLISHED)
-    start = "on average over all states" if plan.anywhere else "from the first state on"
-    return start if on_average else "in every state"
-
-
-def _row(numbers: PlugInNumbers) -> dict[str, float | str | None]:
-    name, found = _PARAMETERS.get(numbers.rule), numbers.per_pair < MOST
-    return {
-        "n per pair": numbers.per_pair if found else "none",
-        "in all": numbers.samples if found else "none",
-        "parameter": f"{name}={number(numbers.parameter, 3)}" if name else None,
-        "same": _SAME.get(numbers.rule, "policy"),
-        "differ": bound(numbers.rho_proved),
-        "loss": bound(numbers.error_proved),
-    }
+    if numbers.over == "initial" and numbers.rule in (decisions.AFFORDABLE, decisions.PUBLISHED):
+        return "on average over all states" if shape.anywhere else "from the first state on"
+    return "in every state"

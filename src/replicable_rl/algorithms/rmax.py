@@ -27,18 +27,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
-from replicable_rl.algorithms.plan import Columns, Plan, Promise, Shape, Statement, Statements
+from replicable_rl.algorithms.plan import Promise, Promises, Shape, accurate, replicable
 from replicable_rl.errors import InvalidInput, check_real, speaking_as
 from replicable_rl.planning.exact import gain_of
 from replicable_rl.problem.source import Episodic
 from replicable_rl.progress import track
 from replicable_rl.queries import Fixed, Mechanism, Plain, Randomised, Rounded, Threshold
-from replicable_rl.runs import FIXED_SEED, Run, Status, StatusCode
+from replicable_rl.runs import FIXED_SEED, PromisedLoss, Run, Status, StatusCode
 from replicable_rl.sampling import EpisodeCounts
-from replicable_rl.theory import MAX_CALLS, RMaxNumbers, Units, rmax
+from replicable_rl.theory import RMaxNumbers, Units, rmax
 from replicable_rl.theory.numbers import ACCURACY
 from replicable_rl.theory.rmax import PLANNING, check_rmax
-from replicable_rl.wording import bound, number, plural
+from replicable_rl.wording import plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -134,20 +134,19 @@ class _RMax(Promise[RMaxNumbers]):
         super().__post_init__()
 
     @property
-    def loss_over(self) -> str | None:
-        """What epsilon bounds: the loss of the policy from the "initial" distribution."""
-        return "initial"
+    def promised_loss(self) -> PromisedLoss:
+        """The loss of the policy from the initial distribution."""
+        return PromisedLoss(self.epsilon, self.delta, "initial")
 
     def _numbers(self, shape: Shape) -> RMaxNumbers:
-        parameters: dict[str, Any] = {"rho": None, "allowed_pairs": shape.allowed_pairs, **self._parameters()}
+        parameters: dict[str, Any] = {"rho": None, "allowed_pairs": shape.pairs, **self._parameters()}
         if parameters["support"] is not None:
             parameters["support"] = min(parameters["support"], shape.n_states)
         sizes = shape.n_states, shape.n_actions, shape.gamma
         numbers = rmax(*sizes, known_rewards=shape.known_rewards, **parameters)
         return replace(numbers, threshold=self.threshold.id, estimate=self.estimate.id)
 
-    def _statements(self, plan: Plan[RMaxNumbers]) -> Statements:
-        numbers = plan.numbers
+    def _promises(self, shape: Shape, numbers: RMaxNumbers) -> Promises:
         theorem = "lem:repmax-convergence" if numbers.rho is None else "thm:repmax-replicable"
         theorem = f"{theorem}, with the constants of docs/proofs-rmax.md"
         few = f"no pair has more than {plural(numbers.support, 'successor')}"
@@ -156,24 +155,19 @@ class _RMax(Promise[RMaxNumbers]):
         ends = () if numbers.rounds >= numbers.rounds_needed else ("the run ends before its budget of rounds does",)
         settled = (*ends, f"every episode has {numbers.horizon} steps", "r_max is the top of the reward range")
         clause = f"the policy is within {numbers.epsilon:g} of optimal from the initial distribution (values in [0, 1])"
-        accuracy = Statement(clause, theorem, "policy", support, to_settle=settled)
-        if numbers.rho is None:
-            return Statements(accuracy)
-        return Statements(accuracy, Statement("learn the same model", theorem, "model", support))
+        accuracy = accurate(numbers, clause, theorem, "policy", support)
+        same = (
+            None if numbers.rho is None else replicable(numbers.rho, "learn the same model", theorem, "model", support)
+        )
+        return Promises(accuracy, same, to_settle=settled)
 
-    def _barred(self, plan: Plan[RMaxNumbers], about: str) -> list[str]:
-        outside, numbers = super()._barred(plan, about), plan.numbers
+    def _barred(self, numbers: RMaxNumbers, about: str) -> list[str]:
+        outside = super()._barred(numbers, about)
         if outside or about != ACCURACY:
             return outside
         used = {"epsilon": numbers.epsilon, "horizon": numbers.horizon, "tolerance": numbers.tolerance}
         used |= {"rounds": numbers.rounds, "episodes": numbers.episodes}
         return [_IN_THE_WAY[name].format(used=used[name], needed=value) for name, value in numbers.obstacles]
-
-    def _table(self, plan: Plan[RMaxNumbers]) -> tuple[str, str, Columns]:
-        numbers = plan.numbers
-        name = "R-max" if numbers.rho is None else "RepRMAX"
-        heading, run = f"episodes of H={numbers.horizon} steps", f"m={number(numbers.episodes)}"
-        return heading, run, {name: _column(numbers)}
 
     def _parameters(self) -> dict[str, Any]:
         own = ("r_max", "threshold", "estimate")
@@ -203,7 +197,7 @@ class _RMax(Promise[RMaxNumbers]):
             ),
         }
         claims = plan.claims(broken=[what for what, happened in broken.items() if happened])
-        if plan.conditions and claims.accuracy is not None:  # of other sources no table is known
+        if source.trust.conditions and claims.accuracy is not None:  # of other sources no table is known
             claims = claims.beside(gain_of(last.model.table, best))
         return Run.of(
             {"model": last.model.table, "value": best.q, "policy": last.policy},
@@ -335,26 +329,6 @@ def _status(last: Round, rounds: int, pairs: int, cut_short: bool) -> Status:
     }[last.ended]
     sentence += f"; {loops} rows were rounded to nothing and became self-loops" if loops else ""
     return Status(last.ended, sentence + ("; some episodes were cut short" if cut_short else ""))
-
-
-def _column(numbers: RMaxNumbers) -> dict[str, float | str | None]:
-    bounds, replicable = numbers.bounds, numbers.rho is not None
-    return {
-        "rounds T, at most": numbers.rounds,
-        "episodes m per round": numbers.episodes,
-        "episodes that prove it": numbers.episodes_needed or "none",
-        "known from k": numbers.known,
-        "window w": numbers.window if replicable else None,
-        "tolerance tau of a query": numbers.tolerance,
-        "bin width beta": numbers.width or None,
-        "visits of a known pair, k*m": numbers.choice.visits,
-        "samples in all, T*m*H": numbers.samples,
-        "can be run (m < 2**63)": "yes" if numbers.episodes <= MAX_CALLS else "no",
-        "bound: known set differs": bound(bounds.rho_known if replicable else None),
-        "bound: stopping differs": bound(bounds.rho_stop if replicable else None),
-        "bound: entries differ": bound(bounds.rho_queries if replicable else None),
-        "bound: loss of the policy": bound(bounds.loss),
-    }
 
 
 def _check_support(plan: RMaxNumbers, learned: LearnedModel) -> None:

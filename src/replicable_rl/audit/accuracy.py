@@ -19,20 +19,10 @@ from replicable_rl.errors import InvalidInput
 from replicable_rl.planning.exact import gain
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import ALGORITHMS, make_algorithm
-from replicable_rl.runs import EMPTY, Algorithm, AuditSpec, Run
-from replicable_rl.wording import number
+from replicable_rl.runs import Algorithm, AuditSpec, PromisedLoss, Run, asks_for_nothing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-@dataclass(frozen=True, eq=False)
-class Promised:
-    """The loss that is promised: at most ``epsilon``, over first states or from the worst, except with ``delta``."""
-
-    epsilon: float
-    delta: float
-    over: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,31 +60,27 @@ class Accuracy:
         return True if float(self.share) >= 1.0 - self.delta else None
 
 
-def promised_loss(spec: AuditSpec) -> Promised | None:
+def promised_loss(spec: AuditSpec) -> PromisedLoss | None:
     """Return what an audit promises about losses: what was asked for, or what its algorithm says of itself."""
     asked = spec.training
     if asked is not None and asked.epsilon is not None:
-        return Promised(asked.epsilon, asked.delta or 0.0, "worst")
-    algorithm, over = _algorithm(spec), loss_over(spec)
-    epsilon, delta = (getattr(algorithm, name, None) for name in ("epsilon", "delta"))
-    if over is None or not isinstance(epsilon, (int, float)):
-        return None
-    return Promised(float(epsilon), float(delta) if isinstance(delta, (int, float)) else 0.0, over)
+        return PromisedLoss(asked.epsilon, asked.delta or 0.0, "worst")
+    return loss_of_algorithm(spec)
 
 
-def asks_for_nothing(spec: AuditSpec, mdp: TabularMDP | None, runs: Iterable[Run]) -> str:
+def loss_of_algorithm(spec: AuditSpec) -> PromisedLoss | None:
+    """Return the loss that the algorithm of an audit promises; None where it promises none, or is not at hand."""
+    algorithm = _algorithm(spec)
+    return None if algorithm is None else algorithm.promised_loss
+
+
+def told_of_nothing(spec: AuditSpec, mdp: TabularMDP | None, runs: Iterable[Run]) -> str:
     """Say that the loss that is promised, or claimed, is no less than what can be gained; '' where it is, or may be."""
     promised = promised_loss(spec)
     if promised is not None and mdp is not None:
-        return f"ε = {promised.epsilon:g} {EMPTY}{number(gain(mdp), 3)}." if promised.epsilon >= gain(mdp) else ""
-    said = (part for run in runs for part in (str(run.claims.accuracy), *str(run.status).split("; ")) if EMPTY in part)
-    return next((f"A run says: {part.rstrip('.')}." for part in said), "")
-
-
-def loss_over(spec: AuditSpec) -> str | None:
-    """Return which losses the algorithm of an audit bounds: the "initial" ones or the "worst"; None: neither."""
-    algorithm = _algorithm(spec)
-    return None if algorithm is None else algorithm.loss_over
+        return f"ε = {promised.epsilon:g} {asks_for_nothing(gain(mdp))}." if promised.epsilon >= gain(mdp) else ""
+    gains = [run.claims.gain for run in runs if run.claims.gain is not None]
+    return f"A run says: ε {asks_for_nothing(gains[0])}." if gains else ""
 
 
 def _algorithm(spec: AuditSpec) -> Algorithm | None:
@@ -109,11 +95,11 @@ def _algorithm(spec: AuditSpec) -> Algorithm | None:
 
 
 def measure_accuracy(
-    promised: Promised, losses: Sequence[float | None], runs_per_seed: int, confidence: float
+    promised: PromisedLoss, losses: Sequence[float | None], runs_per_seed: int, confidence: float
 ) -> Accuracy:
     """Return how many runs lose at most epsilon; losses are normalised, None for a run that failed.
 
-    >>> found = measure_accuracy(Promised(0.1, 0.05, "worst"), [0.0, 0.05, 0.2, None], 2, 0.95)
+    >>> found = measure_accuracy(PromisedLoss(0.1, 0.05, "worst"), [0.0, 0.05, 0.2, None], 2, 0.95)
     >>> found.kept, found.runs, found.met
     (2, 4, None)
     """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.audit.accuracy import loss_over
+from replicable_rl.audit.accuracy import loss_of_algorithm
 from replicable_rl.audit.agreement import Estimate, every_look
 from replicable_rl.planning.exact import optimal_values
 from replicable_rl.problem.table import TabularMDP
@@ -80,7 +80,8 @@ def _lose(result: AuditResult, level: str, claims: Mapping[int, Claim]) -> Estim
     if result.mdp is None or result.logs is not None or level not in result.levels:
         return None
     if level == "policy" and result.policies is not None:
-        worst = loss_over(result.spec) == "worst"
+        promised = loss_of_algorithm(result.spec)
+        worst = promised is not None and promised.over == "worst"
         off = {
             one.fingerprint: (one.worst_loss if worst else one.loss / result.span) - one.normalised_error
             for one in result.policies

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.audit.accuracy import Accuracy, asks_for_nothing, measure_accuracy, promised_loss
+from replicable_rl.audit.accuracy import Accuracy, measure_accuracy, promised_loss, told_of_nothing
 from replicable_rl.audit.agreement import Agreement, measure
 from replicable_rl.audit.classes import OutputClass, PolicyValue, actions_of, classes_of, policy_values, sizes_of
 from replicable_rl.audit.closeness import Closeness, measure_closeness
@@ -200,7 +200,7 @@ class AuditResult(Displayed):
     @cached_property
     def asks_for_nothing(self) -> str:
         """That epsilon allows to lose all that the best policy gains; '' where it does not, or nobody knows."""
-        return asks_for_nothing(self.spec, self.mdp, self.runs)
+        return told_of_nothing(self.spec, self.mdp, self.runs)
 
     @cached_property
     def returns(self) -> Returns | None:
@@ -249,7 +249,7 @@ class AuditResult(Displayed):
         return unsampled(self.spec, self.runs)
 
     def claim(self, level: str | None = None) -> Claim:
-        """Return what was measured about a second run, as a claim that carries its measurement.
+        """Return what was measured about a second run, as a claim.
 
         Its interval is the one that holds at every look.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from replicable_rl.audit.agreement import Estimate
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.source import Source
-from replicable_rl.runs import Claim, Claims, LibraryClaim, Measurement
+from replicable_rl.runs import Claim, Claims, LibraryClaim
 from replicable_rl.wording import brief, number, plural
 
 if TYPE_CHECKING:
@@ -59,15 +59,15 @@ def frame_of(rows: list[dict[str, Json]]) -> pd.DataFrame:
 def measured_claim(result: AuditResult, level: str | None) -> Claim:
     """Return what was measured about a second run; of an estimated problem, about the estimate alone."""
     found = result.agreement(level)
-    low, high = found.every_look.low, found.every_look.high
-    seen = Measurement(found.estimate, low, high, result.spec.confidence, found.pairs)
     said = f"two runs have the same {found.level} in {found.same} of {found.pairs} pairs, agreement {found.every_look}"
     nothing_shown = result.unrepeated or result.unsampled
     said += f" ({nothing_shown.rstrip('.')})" if nothing_shown else ""
     logs = "the logs are independent samples of one process"
     logs += ", which a test denies" if result.logs is not None and result.logs.differ else ""
-    given: dict[str, Any] = {"level": found.level, "conditions": () if result.logs is None else (logs,)}
-    claim = LibraryClaim("replicability", "measured", said, 1.0 - low, "audit", **given, measurement=seen)
+    conditions = () if result.logs is None else (logs,)
+    claim = LibraryClaim(
+        "replicability", "measured", said, 1.0 - found.every_look.low, "audit", 0.0, found.level, conditions
+    )
     return Claims((claim,)).about_an_estimate().made[0] if _is_estimated(result) else claim
 
 

@@ -1,17 +1,15 @@
 """The nouns: what is run (:class:`RunSpec`, :class:`AuditSpec`), what it yields (:class:`Run`), and what is claimed."""
 
-from replicable_rl.runs.algorithm import ALGORITHMS, SHIPPED, Algorithm, speaker
+from replicable_rl.runs.algorithm import ALGORITHMS, SHIPPED, Algorithm, PromisedLoss, speaker
 from replicable_rl.runs.audits import AuditSpec, LogPair, Logs, Repeat, Training, derived_seed
 from replicable_rl.runs.claims import (
     CERTIFICATE,
-    EMPTY,
     FIXED_SEED,
     THIS_SEED,
     Claim,
     Claims,
     LibraryClaim,
-    Measurement,
-    shortfall,
+    asks_for_nothing,
 )
 from replicable_rl.runs.levels import (
     LEVELS,
@@ -41,7 +39,6 @@ __all__ = [
     "ALGORITHMS",
     "CERTIFICATE",
     "COUNTS",
-    "EMPTY",
     "FIXED_SEED",
     "LEVELS",
     "OURS",
@@ -60,8 +57,8 @@ __all__ = [
     "LogPair",
     "Logged",
     "Logs",
-    "Measurement",
     "ObjectSpec",
+    "PromisedLoss",
     "Repeat",
     "Run",
     "RunFamily",
@@ -71,6 +68,7 @@ __all__ = [
     "StatusCode",
     "Training",
     "add_level",
+    "asks_for_nothing",
     "check_level",
     "derived_seed",
     "history_digest",
@@ -83,7 +81,6 @@ __all__ = [
     "made_with",
     "parameter_text",
     "provider",
-    "shortfall",
     "speaker",
     "usual_level",
 ]

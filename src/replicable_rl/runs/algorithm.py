@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from replicable_rl.runs.provenance import OURS
 from replicable_rl.runs.specs import ObjectSpec
@@ -14,6 +14,17 @@ if TYPE_CHECKING:
 
     from replicable_rl.randomness import SharedRandomness
     from replicable_rl.runs.run import Run
+
+
+class PromisedLoss(NamedTuple):
+    """The loss that is promised: at most ``epsilon``, except with probability ``delta``.
+
+    ``over`` says whether it is that from the "initial" distribution, or from the "worst" state.
+    """
+
+    epsilon: float
+    delta: float
+    over: str
 
 
 class Algorithm(ABC):
@@ -39,17 +50,17 @@ class Algorithm(ABC):
     def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Return the run; every use of ``shared`` is addressed, every sample comes from ``source`` and ``rng``."""
 
-    def plan(self, problem: Any) -> Any:
-        """Return what a run on a problem will do, and what may be claimed of it; None where nobody can say."""
+    def plan(self, source: Any) -> Any:
+        """Return what a run on a source will do, and what may be claimed of it; None where nobody can say."""
         return None
 
-    def compiled_rows(self, problem: Any) -> int:
+    def compiled_rows(self, source: Any) -> int:
         """Return how many rows a run over a table draws in compiled loops alone: audits choose threads by it."""
         return 0
 
     @property
-    def loss_over(self) -> str | None:
-        """What epsilon bounds: the loss of the policy from the "initial" distribution or the "worst" state, or none."""
+    def promised_loss(self) -> PromisedLoss | None:
+        """The loss of the policy that is promised; None where there is no such promise."""
         return None
 
 

@@ -6,15 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from replicable_rl.errors import check_choice, check_flag, check_integer, check_real, check_share
 
 MAX_CALLS = 2**63 - 1  # what 64 bits can count
 MOST = 2**200  # samples, calls or episodes that can be asked for
 SLACK = 1.0 + 1e-13  # a promise met up to the rounding of these formulas is met
-ACCURACY: Literal["accuracy"] = "accuracy"
-REPLICABILITY: Literal["replicability"] = "replicability"
+ACCURACY, REPLICABILITY = "accuracy", "replicability"
 RSTAT, PLAIN = "rstat", "plain"  # the ids of the estimates that the proofs know
 
 

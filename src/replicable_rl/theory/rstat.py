@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, check_choice, check_integer, check_share
 from replicable_rl.paper import cited
-from replicable_rl.theory.numbers import ACCURACY, PLAIN, RSTAT, Numbers, fewest_that
+from replicable_rl.theory.numbers import ACCURACY, PLAIN, REPLICABILITY, RSTAT, Numbers
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -211,22 +211,16 @@ class QueryNumbers(Numbers):
         return {} if self.estimate in enough else {"estimate": (self.estimate, needed)}
 
     def short(self, about: str) -> dict[str, tuple[float, float]]:
-        """Return what falls short of the theorem: the calls, and for accuracy the tolerance, where it is too coarse."""
-        fewest = self.calls_that_prove(about)
+        """Return what falls short of the theorem: the calls, and the tolerance or rho_SQ, where they are too coarse."""
         found: dict[str, tuple[float, float]] = {}
-        if fewest is not None and self.calls < fewest:
-            found["calls"] = self.calls, fewest
+        if self.calls < self.calls_needed:
+            found["calls"] = self.calls, self.calls_needed
         if about == ACCURACY and self.tolerance > self.tolerance_needed:
             found["tolerance"] = self.tolerance, self.tolerance_needed
+        if about == REPLICABILITY and self.rho is not None and self.rho_sq is not None:
+            needed = self.rho / self.queries
+            found |= {"rho_sq": (self.rho_sq, needed)} if self.rho_sq > needed else {}
         return found
-
-    def calls_that_prove(self, about: str) -> int | None:
-        """Return the fewest calls, or hardly more, that prove a promise with all else alike; None if none do."""
-
-        def enough(calls: int) -> bool:
-            return replace(self, calls=calls).proves(about)
-
-        return fewest_that(enough, first=4, last=256, bits=20)
 
 
 def query_parameters(
