@@ -58,7 +58,7 @@ def test_counts_are_those_of_the_rows() -> None:
     assert data.reward_range == (0.0, 1.0)
     counts = data.counts
     assert dict(zip(counts.key.tolist(), counts.count.tolist(), strict=True)) == {1: 2, 2: 1, 4: 1, 5: 1, 7: 1}
-    assert counts.rewards.tolist() == [0.0, 0.5, 1.0, 0.25]
+    assert counts.rewards_above(0.0).tolist() == [0.0, 0.5, 1.0, 0.25]
 
 
 def test_every_kind_of_source_has_one_digest(tmp_path: Path, csv_file: Path) -> None:
@@ -101,7 +101,9 @@ def test_the_digest_does_not_depend_on_order_or_threads(distinct: int, tmp_path:
     assert len(digests) == 1
     data = from_transitions(log, **NAMES)
     pair = log["state"] * 3 + log["action"]
-    assert np.allclose(data.counts.rewards, np.bincount(pair, weights=log["reward"], minlength=15), rtol=1e-12)
+    assert np.allclose(
+        data.counts.rewards_above(0.0), np.bincount(pair, weights=log["reward"], minlength=15), rtol=1e-12
+    )
     changed = {**log, "reward": np.where(np.arange(200_000) == 7, 0.05, log["reward"])}
     assert from_transitions(changed, **NAMES).sample != data.sample
 

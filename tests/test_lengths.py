@@ -45,17 +45,12 @@ SIZES: dict[
 
 
 @pytest.mark.parametrize("draw", [of_a_table, of_a_simulator])
-def test_counts_take_one_number_for_each_outcome_and_for_each_row(draw: Callable[[], OutcomeCounts]) -> None:
+def test_counts_take_one_number_for_each_outcome(draw: Callable[[], OutcomeCounts]) -> None:
     counts = draw()
     whole, means = np.ones(counts.next_state.size), np.ones(N)
     for size in SIZES["outcome"](counts):
         with pytest.raises(InvalidInput, match=rf"outcome_values .* \({size},\)"):
             counts.mean(np.ones(size))
-        with pytest.raises(InvalidInput, match=rf"outcome_values .* \({size},\)"):
-            counts.variance(np.ones(size), means)
-    for size in SIZES["row"](counts):
-        with pytest.raises(InvalidInput, match=rf"mean must .* \({size},\)"):
-            counts.variance(whole, np.ones(size))
     for wrong in (1.0, whole[:, None], whole[None]):
         with pytest.raises(InvalidInput, match="outcome_values"):
             counts.mean(wrong)  # type: ignore[arg-type]
@@ -81,12 +76,6 @@ def test_counts_whose_slices_are_not_those_of_their_outcomes() -> None:
                 replace(counts, **change).mean(np.ones(size))
     with pytest.raises(InvalidInput, match="indptr must rise from 0"):
         replace(counts, indptr=rises * 1000).mean(np.ones(long))
-
-
-@pytest.mark.parametrize("sizes", [(A, S), (S - 1, A), (S, A + 1), (1, N), (0, 0)])
-def test_transitions_are_those_of_the_problem(sizes: tuple[int, int]) -> None:
-    with pytest.raises(InvalidInput, match=f"n_states and n_actions must be .* got {sizes[0]} and {sizes[1]}"):
-        of_a_table().transitions(*sizes)
 
 
 @pytest.mark.parametrize("state", [-1, -S, S, 2**31 - 1])

@@ -327,7 +327,7 @@ def test_learned_rewards_stay_within_their_range(
         if query is PLAIN:
             assert learned == pytest.approx(low + where * span, rel=1e-9, abs=1e-9)
         elif span > 1e-3:
-            mean = min(max((seen.rewards[5] / visits - low) / span, 0.0), 1.0)
+            mean = min(max((seen.rewards_above(0.0)[5] / visits - low) / span, 0.0), 1.0)
             offset = offset_by_words("rmax/reward", 5, seed)
             expected = low + span * round_by_hand(mean, offset, width, "midpoint")
             assert learned == pytest.approx(expected, abs=1e-9 * max(1.0, abs(low) + span))

@@ -242,7 +242,7 @@ def test_tables_sum_rewards_above_the_bottom_of_their_range(b: float, source: An
     plain, moved = (source(detour(x, noisy=True)).play(policy, m, 20, sample_stream(SEED)) for x in (0.0, b))
     assert excesses(moved, b) == excesses(plain, 0.0) != [0.0] * 6
     assert excesses(moved + moved, b) == excesses(plain + plain, 0.0)
-    assert moved.rewards == pytest.approx(plain.rewards + b * plain.visits, rel=1e-15)
+    assert moved.rewards_above(0.0) == pytest.approx(plain.rewards_above(0.0) + b * plain.visits, rel=1e-15)
     drawn, far = (source(detour(x, noisy=True)).draw(10**5, sample_stream(SEED)) for x in (0.0, b))
     assert excesses(far.transitions(3, 2, b), b) == excesses(drawn.transitions(3, 2), 0.0)
 
@@ -293,7 +293,7 @@ def test_episodes_that_are_stepped_sum_rewards_above_the_bottom_of_their_range()
     assert plain.visits.tolist() == moved.visits.tolist()
     assert excesses(moved, low)[:2] == excesses(plain, 0.0)[:2] != [0.0, 0.0]
     assert excesses(moved, low)[2] == 2.0**40 * moved.visits[2]
-    assert moved.rewards[2] == plain.rewards[2] == 0.0
+    assert moved.rewards_above(0.0)[2] == plain.rewards_above(0.0)[2] == 0.0
 
 
 def test_counts_of_somebodys_own_may_hold_plain_sums() -> None:
@@ -301,7 +301,7 @@ def test_counts_of_somebodys_own_may_hold_plain_sums() -> None:
     key, count = np.array([0, 3]), np.array([2.0, 4.0])
     own = EpisodeCounts(2, 1, key, count, np.array([7.0, 12.0]), 3, 6)
     ours = EpisodeCounts(2, 1, key.copy(), count, np.array([1.0, 0.0]), 3, 6, low=3.0)
-    assert own.reward_sum.tolist() == own.rewards.tolist() == ours.reward_sum.tolist() == [7.0, 12.0]
+    assert own.reward_sum.tolist() == own.rewards_above(0.0).tolist() == ours.reward_sum.tolist() == [7.0, 12.0]
     assert excesses(own, 3.0) == excesses(ours, 3.0) == [1.0, 0.0]
     for both in (own + ours, ours + own):
         assert both.reward_sum.tolist() == [14.0, 24.0]

@@ -227,7 +227,6 @@ def test_identity_is_the_seed() -> None:
     assert SharedRandomness(3) == SharedRandomness(3)
     assert hash(SharedRandomness(3)) == hash(SharedRandomness(3))
     assert SharedRandomness(3) != SharedRandomness(4)
-    assert SharedRandomness(3) != 3
     assert (SharedRandomness(3).seed, repr(SharedRandomness(3))) == (3, "SharedRandomness(3)")
     with pytest.raises(AttributeError):
         SharedRandomness(3).seed = 4  # type: ignore[misc]

@@ -17,6 +17,7 @@ import hashlib
 import math
 import re
 import secrets
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,19 +32,13 @@ _LABEL = re.compile(r"[a-z0-9][a-z0-9/_.-]*")
 _SAMPLE_DOMAIN = int.from_bytes(b"replicable-rl sample v1", "big")
 
 
+@dataclass(frozen=True)
 class SharedRandomness:
     """The published randomness r: addressed, stateless, frozen for ever.
 
-    A number is a function of the seed, a label that says what it is for, and an address: what was drawn before, and
-    in which order, has no effect. Use a label of your own, such as ``my-algorithm/offset``.
+    A number is a function of the seed, from 0 to 2**64 - 1, a label that says what it is for, and an address: what was
+    drawn before, and in which order, has no effect. Use a label of your own, such as ``my-algorithm/offset``.
 
-    Parameters
-    ----------
-    seed : int
-        The shared seed, from 0 to 2**64 - 1.
-
-    Examples
-    --------
     >>> shared = SharedRandomness(2023)
     >>> shared.uniform("rpvi/offset", 0, shape=2)
     array([0.54383529, 0.32766241])
@@ -51,15 +46,10 @@ class SharedRandomness:
     array([ True,  True])
     """
 
-    __slots__ = ("_seed",)
+    seed: int
 
-    def __init__(self, seed: int) -> None:
-        self._seed = check_integer("SharedRandomness", "seed", seed, low=0, high=MAX_SEED)
-
-    @property
-    def seed(self) -> int:
-        """The shared seed: publish it."""
-        return self._seed
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", check_integer("SharedRandomness", "seed", self.seed, low=0, high=MAX_SEED))
 
     def words(self, label: str, *address: int, count: int) -> NDArray[np.uint64]:
         """Return the first ``count`` 64-bit words at (label, address).
@@ -75,15 +65,7 @@ class SharedRandomness:
         return _to_unit(self.words(label, *address, count=math.prod(shape))).reshape(shape)
 
     def keys(self, label: str, addresses: range) -> NDArray[np.uint64]:
-        """Return the keys of the generators at (label, address) for every address, shape (n, 2): for compiled loops.
-
-        >>> shared = SharedRandomness(2023)
-        >>> int(np.random.Philox(key=shared.keys("rpvi/offset", range(2))[1]).random_raw(1)[0]) == int(
-        ...     shared.words("rpvi/offset", 1, count=1)[0]
-        ... )
-        True
-        """
-        _check_label(label)
+        """Return the keys of the generators at (label, address) for every address, shape (n, 2): for compiled loops."""
         return _keys(self._text(label), addresses)
 
     def uniform_at(self, label: str, *address: int, index: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -97,40 +79,26 @@ class SharedRandomness:
         """
         from replicable_rl.randomness import _kernels
 
-        given = np.asarray(index)
-        if given.size and given.dtype.kind not in "iu":
-            raise InvalidInput(f"SharedRandomness: index must hold whole numbers, got {shown(index)}.")
-        positions = np.ascontiguousarray(given, dtype=np.int64)
-        if positions.size and positions.min() < 0:
-            raise InvalidInput(f"SharedRandomness: an index must be >= 0, got {positions.min()}.")
-        words = np.empty(positions.size, dtype=np.uint64)
-        _kernels.words_at(self._key(label, address), positions.reshape(-1), words)
-        return _to_unit(words).reshape(positions.shape)
+        if index.dtype.kind not in "iu" or (index < 0).any():
+            raise InvalidInput(f"SharedRandomness: index must hold whole numbers >= 0, got {shown(index)}.")
+        words = np.empty(index.size, dtype=np.uint64)
+        _kernels.words_at(self._key(label, address), np.ascontiguousarray(index, dtype=np.int64).reshape(-1), words)
+        return _to_unit(words).reshape(index.shape)
 
     def _key(self, label: str, address: tuple[int, ...]) -> NDArray[np.uint64]:
-        _check_label(label)
         numbers = ",".join(str(check_integer("SharedRandomness", "address", a, low=0, high=2**63 - 1)) for a in address)
         digest = hashlib.sha256(f"{self._text(label)}{numbers}\n".encode("ascii")).digest()
         return np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
 
     def _text(self, label: str) -> str:
-        return f"replicable-rl shared v1\n{self._seed}\n{label}\n"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SharedRandomness) and other._seed == self._seed
-
-    def __hash__(self) -> int:
-        return hash(("SharedRandomness", self._seed))
+        if not _LABEL.fullmatch(label):
+            raise InvalidInput(
+                f"SharedRandomness: a label is made of a-z, 0-9 and '/_.-', got {shown(label)}. Choose another label."
+            )
+        return f"replicable-rl shared v1\n{self.seed}\n{label}\n"
 
     def __repr__(self) -> str:
-        return f"SharedRandomness({self._seed})"
-
-
-def _check_label(label: str) -> None:
-    if not _LABEL.fullmatch(label):
-        raise InvalidInput(
-            f"SharedRandomness: a label is made of a-z, 0-9 and '/_.-', got {shown(label)}. Choose another label."
-        )
+        return f"SharedRandomness({self.seed})"
 
 
 @functools.lru_cache(maxsize=4)  # an audit asks for the same keys in every run of a shared seed

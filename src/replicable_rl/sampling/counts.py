@@ -74,44 +74,28 @@ class OutcomeCounts:
 
         Only where an outcome stands for one value: of rewards that were merged to their mean it says too little.
         """
-        means = self._one_for_each("row", "mean", mean, self.indptr.size - 1)
-        off = self._of_outcomes(outcome_values) - np.repeat(means, np.diff(self.indptr))
+        off = outcome_values - np.repeat(mean, np.diff(self.indptr))
         return self._sum(off * off) / float(self.calls - 1)
 
     def _sum(self, outcome_values: NDArray[np.float64]) -> NDArray[np.float64]:
         from replicable_rl.sampling import _kernels
 
-        values, total = self._of_outcomes(outcome_values), np.empty(self.indptr.size - 1)
-        _kernels.row_means(self.indptr, self.count, values, 0.0, total, 0, total.size)
-        return total
-
-    def _of_outcomes(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return one number for each outcome; without it, and with other slices, a compiled loop reads beyond them."""
+        values = check_numbers("OutcomeCounts", "outcome_values", outcome_values)
         ends, outcomes = self.indptr, self.next_state.size
-        if not (ends[0] == 0 and ends[-1] == outcomes == self.count.size and bool((np.diff(ends) >= 0).all())):
+        if not (ends[0] == 0 and (np.diff(ends) >= 0).all() and ends[-1] == outcomes == self.count.size):
+            raise InvalidInput("OutcomeCounts: indptr must rise from 0 to the number of outcomes, each with its count.")
+        if values.shape != (outcomes,):  # a compiled loop would read beyond them
             raise InvalidInput(
-                f"OutcomeCounts: indptr must rise from 0 to the number of outcomes, {outcomes}, each with its count."
+                f"OutcomeCounts: outcome_values must have one number for each of the {outcomes} outcomes, got an "
+                f"array of shape {values.shape}. What holds one for each state, V, has one for each outcome: "
+                "V[counts.next_state]."
             )
-        return self._one_for_each("outcome", "outcome_values", values, outcomes)
-
-    @staticmethod
-    def _one_for_each(what: str, name: str, values: object, size: int) -> NDArray[np.float64]:
-        numbers = check_numbers("OutcomeCounts", name, values)
-        if numbers.shape != (size,):
-            raise InvalidInput(
-                f"OutcomeCounts: {name} must have one number for each of the {size} {what}s, got an array of shape "
-                f"{numbers.shape}. What holds one for each state, V, has one for each outcome: V[counts.next_state]."
-            )
-        return numbers
+        total = np.empty(ends.size - 1)
+        _kernels.row_means(ends, self.count, values, 0.0, total, 0, total.size)
+        return total
 
     def transitions(self, n_states: int, n_actions: int, low: float = 0.0) -> TransitionCounts:
         """Return the same counts, merged by successor; rewards are summed above ``low``."""
-        inside = (self.next_state >= 0) & (self.next_state < n_states)
-        if self.indptr.size - 1 != n_states * n_actions or not inside.all():
-            raise InvalidInput(
-                f"OutcomeCounts: n_states and n_actions must be those of the {self.indptr.size - 1} rows and of all "
-                f"next states, got {n_states} and {n_actions}."
-            )
         key, inverse = np.unique(self.row * n_states + self.next_state, return_inverse=True)
         count = sums(inverse, self.count.astype(np.float64), key.size)
         excess = sums(inverse, self.count * (self.reward - low), key.size)
@@ -159,16 +143,11 @@ class TransitionCounts:
     @property
     def reward_sum(self) -> NDArray[np.float64]:
         """The sum of the rewards of every transition."""
-        return _moved(self.excess, self.low, self.count)
-
-    @property
-    def rewards(self) -> NDArray[np.float64]:
-        """The sum of the rewards of each pair s*A + a."""
-        return self.rewards_above(0.0)
+        return self.excess + self.low * self.count
 
     def rewards_above(self, low: float) -> NDArray[np.float64]:
         """Return the sum of r - low over the rewards of each pair s*A + a."""
-        return _moved(sums(self.row, self.excess, self.n_states * self.n_actions), self.low - low, self.visits)
+        return sums(self.row, self.excess, self.n_states * self.n_actions) + (self.low - low) * self.visits
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,16 +162,11 @@ class EpisodeCounts(TransitionCounts):
     starts: NDArray[np.int64] | None = field(default=None, kw_only=True)
 
     def __add__(self, other: EpisodeCounts) -> EpisodeCounts:
-        if (self.n_states, self.n_actions) != (other.n_states, other.n_actions):
-            raise InvalidInput(
-                f"EpisodeCounts: only counts of one problem add up, got (S, A) = {(self.n_states, self.n_actions)} and "
-                f"{(other.n_states, other.n_actions)}."
-            )
-        more = _moved(other.excess, other.low - self.low, other.count)
         key, place = self.key, np.tile(np.arange(self.key.size), 2)
         if key is not other.key:  # which it is in two rounds on one table
             key, place = np.unique(np.concatenate([self.key, other.key]), return_inverse=True)
-        count, excess = np.concatenate([self.count, other.count]), np.concatenate([self.excess, more])
+        count = np.concatenate([self.count, other.count])
+        excess = np.concatenate([self.excess, other.excess + (other.low - self.low) * other.count])
         squares = None
         if self.squares is not None and other.squares is not None and self.width == other.width:
             squares = np.concatenate([self.squares, other.squares])
@@ -230,11 +204,6 @@ def pooled(
     return total, summed, sums(place, squares + count * (off / width) ** 2, size)
 
 
-def _moved(excess: NDArray[np.float64], by: float, count: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return sums of so many rewards when each of them grows by a constant."""
-    return excess + by * count if by else excess
-
-
 # Counts on their way: keys of transitions, how often, the sums of their rewards, and how far these are apart.
 Tally = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.float64]", "NDArray[np.float64]"]
 
@@ -267,9 +236,8 @@ def tally_of(
     >>> key.tolist(), count.tolist(), excess.tolist(), squares.tolist()
     ([7], [2], [2.0], [0.125])
     """
-    return tally(
-        key, np.full(key.size, times, dtype=np.int64), times * (reward - reward_range[0]), 0.0, width_of(reward_range)
-    )
+    count = np.full(key.size, times, dtype=np.int64)
+    return tally(key, count, times * (reward - reward_range[0]), 0.0, width_of(reward_range))
 
 
 def width_of(reward_range: tuple[float, float]) -> float:
@@ -315,9 +283,9 @@ def sums(index: NDArray[np.int64], weight: NDArray[np.float64], size: int) -> ND
 def check_calls(owner: str, calls: int, name: str = "calls") -> int:
     """Return ``calls`` if it is a count that 64 bits can hold."""
     if (many := whole_number(calls)) is not None and many > MAX_CALLS:
-        got = f"{many:.3g}" if many < 2**1000 else shown(calls)  # which no float holds
         raise SampleSizeTooLarge(
-            f"{owner}: at most 2**63 - 1 = {MAX_CALLS:.3g} {name} can be counted, got {got}. Pass a smaller number."
+            f"{owner}: at most 2**63 - 1 = {MAX_CALLS:.3g} {name} can be counted, got {shown(calls)}. Pass a smaller "
+            "number."
         )
     return check_integer(owner, name, calls, low=1, high=MAX_CALLS)
 
