@@ -387,11 +387,6 @@ def test_uniform_at_far_positions() -> None:
         assert float(shared.uniform_at("rmax/offset", index=np.array([position]))[0]) == (word >> 11) * 2.0**-53
 
 
-def test_uniform_at_refuses_negative_positions() -> None:
-    with pytest.raises(rr.InvalidInput, match=r"an index must be >= 0, got -1\.$"):
-        SHARED.uniform_at("rmax/offset", index=np.array([3, -1]))
-
-
 def test_offsets_by_transition() -> None:
     """(s, a, s') = (2, 1, 3) of S = 4, A = 2 is word (2*2 + 1)*4 + 3 = 23, whatever else is asked for."""
     query, width = rounded(0.3).transitions, 0.3
