@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import replicable_rl as rr
-from replicable_rl.algorithms.approximate_mdp import _keeps_its_distance
+from replicable_rl.algorithms.approximate_mdp import _is_good_seed
 from replicable_rl.algorithms.phased_vi import iterate
 from replicable_rl.errors import InvalidMDP
 from replicable_rl.problem.sampler import Counts
@@ -474,7 +474,7 @@ def test_a_model_is_not_asked_about_forbidden_pairs() -> None:
 
     algorithm = rr.ReplicableApproximateMDP(0.1, 0.01, 0.3)
     seen = Counts(mdp).draw(algorithm.plan(mdp).numbers.calls, sample_stream(1)).transitions(S, A)
-    assert _keeps_its_distance(Near(), seen, algorithm.plan(mdp).numbers)
+    assert _is_good_seed(Near(), seen, algorithm.plan(mdp).numbers)
 
 
 def test_the_first_policy_of_rmax_is_uniform_over_what_is_allowed() -> None:
@@ -503,9 +503,6 @@ def test_plans_count_the_pairs_that_there_are(name: str) -> None:
     assert N < S * A
     assert plan.samples == N * per_pair < whole.samples
     assert whole.samples % (S * A) == 0
-    assert plan.table().columns
-    assert ("allowed_pairs" in plan.to_json()) == (name != "rpvi-v1")
-    assert "allowed_pairs" not in whole.to_json()
 
 
 def test_an_action_that_no_state_has_changes_nothing() -> None:
@@ -515,7 +512,7 @@ def test_an_action_that_no_state_has_changes_nothing() -> None:
     large = rr.TabularMDP.from_dense(P, R, gamma=0.8, layout="sas", allowed=np.arange(A + 1) < np.full((S, 1), A))
     assert np.array_equal(rr.optimal_values(large).q[:, :A], rr.optimal_values(small).q)
     for algorithm in (rr.ReplicablePhasedVI(0.4, 0.01, 0.3), rr.ReplicablePhasedVI(0.1, 0.01, 0.3, calls=300)):
-        assert algorithm.plan(small) == algorithm.plan(large)
+        assert algorithm.plan(small).numbers == algorithm.plan(large).numbers
     assert rr.plan(small, rr.ReplicableApproximateMDP(0.1, 0.01, 0.3)).samples == (
         rr.plan(large, rr.ReplicableApproximateMDP(0.1, 0.01, 0.3)).samples
     )
@@ -535,7 +532,6 @@ def test_budgets_are_shared_by_the_pairs_that_there_are() -> None:
         rr.plan(mdp, rr.PlugInPolicy(0.1, 0.1, 0.2, budget=N - 1))
     rmax: Any = rr.plan(mdp, rr.RMax(0.2, 0.01, 15, episodes=300))
     assert rmax.numbers.pairs == N
-    assert rmax.table().columns
 
 
 # --- files, audits, pages ----------------------------------------------------------------------------------------

@@ -275,7 +275,6 @@ def test_published_cuts_are_read_by_a_second_lab() -> None:
         (rr.PhasedVI(0.1, 0.01), "calls"),
         (rr.ReplicableApproximateMDP(0.1, 0.01, 0.2), "calls"),
         (rr.ReplicableRMax(0.1, 0.01, 0.2, 20), "episodes"),
-        (rr.RMax(0.1, 0.01, 20, budget=10**6), "budget"),
         (Coin(), "samples"),
     ],
 )

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
+from replicable_rl.algorithms.approximate_mdp import LearnedModel, RowQueries
 from replicable_rl.planning.exact import evaluate_policy, optimal_values
 from replicable_rl.problem.sampler import Counts
 from replicable_rl.queries import Means, Query
@@ -144,9 +144,9 @@ def test_r_max_claims_nothing_where_its_planning_was_not_accurate_enough(name: s
 
 
 def test_a_planner_that_stops_too_soon_takes_the_claim_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    from replicable_rl.algorithms import model_rows
+    from replicable_rl.algorithms import approximate_mdp
 
-    monkeypatch.setattr(model_rows, "optimal_values", lambda model: optimal_values(model, tolerance=1e-3))
+    monkeypatch.setattr(approximate_mdp, "optimal_values", lambda model: optimal_values(model, tolerance=1e-3))
     run = rr.solve(detour(0.0), algorithms(0.9)["ReplicableRMax"], shared_seed=1, sample_seed=1)
     assert run.claims.accuracy is None
     assert "1e-10" in run.claims.missing["accuracy"]

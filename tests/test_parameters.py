@@ -74,11 +74,6 @@ def test_parameters_that_do_not_go_together() -> None:
         made(**{**late, "delta": 0.0999}, **more)
     for made in (rr.ReplicablePhasedVI, rr.ReplicableApproximateMDP, rr.PlugInPolicy):
         made(**late)  # the sharp forms do without
-    for made in (rr.RMax, rr.ReplicableRMax):
-        with pytest.raises(InvalidInput, match=r"budget must be an integer from 20 to .*, got 19"):
-            made(**MADE[made], budget=19)
-        with pytest.raises(InvalidInput, match=r"episodes .* or budget"):
-            made(**MADE[made], budget=20, episodes=3)
     with pytest.raises(InvalidInput, match=r"samples is .* and budget"):
         rr.PlugInPolicy(**BOTH, samples=3, budget=3)
     for made, many in (

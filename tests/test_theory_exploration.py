@@ -36,16 +36,16 @@ def test_sample_size_grows_as_the_paper_says() -> None:
 
 def disagreement(plan: ApproximateMDPNumbers) -> float:
     """By the mean distance of two runs over a row."""
-    S, A, n = plan.n_states, plan.n_actions, plan.calls
+    S, n = plan.n_states, plan.calls
     row = 2 * math.sqrt((S - 1) / (math.pi * n)) + S * math.sqrt(2 / math.pi) / n if S > 1 else 0.0
     reward = 0.0 if plan.known_rewards else 1 / math.sqrt(math.pi * n)
-    return S * A * (row + reward) / plan.width
+    return plan.pairs * (row + reward) / plan.width
 
 
 def check_approximate_mdp(plan: ApproximateMDPNumbers) -> None:
     """Hoeffding for every query and a union bound, from the numbers a run uses."""
-    S, A = plan.n_states, plan.n_actions
-    Q = S * A * (S + (not plan.known_rewards))
+    S = plan.n_states
+    Q = plan.pairs * (S + (not plan.known_rewards))
     radius = math.sqrt(math.log(2 * Q / plan.delta) / (2 * plan.calls))  # each query fails with delta/Q, or less
     entry = radius + (0.0 if plan.rho is None else PIECES[plan.form] * plan.width / 2)
     error = entry if plan.norm == "entry" else S * entry

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -19,7 +20,6 @@ from scipy import stats
 import replicable_rl as rr
 from replicable_rl.queries import RStat
 from replicable_rl.theory import MAX_CALLS, RMaxNumbers, paper_rmax, rmax
-from replicable_rl.theory.rmax import Task, rounded_row
 from replicable_rl.theory.rstat import Form
 from tests.statistics import ALPHA, SEED
 
@@ -59,9 +59,7 @@ BAD: dict[str, dict[str, Any]] = {  # of sizes; `test_parameters` has the others
     "n_states": {"n_states": 0},
     "n_actions": {"n_actions": 0},
     "gamma": {"gamma": 1.0},
-    "support": {"support": 4},
-    "budget": {"budget": 19},
-    "not both": {"episodes": 5, "budget": 500},
+    "support": {"support": 0},
 }
 
 
@@ -92,10 +90,10 @@ def idle_rounds(plan: RMaxNumbers) -> int:
 def check_rmax(plan: RMaxNumbers) -> None:
     """The bounds of theory/rmax.py, and the two verdicts, from the numbers a run uses."""
     exact_visits = Fraction(plan.known) * plan.episodes
-    assert abs(plan.choice.visits - exact_visits) <= 1 + abs(exact_visits) * Fraction(1, 10**14)
+    assert abs(plan.visits - exact_visits) <= 1 + abs(exact_visits) * Fraction(1, 10**14)
     entry, loss, parts = recomputed(plan)
-    assert plan.bounds.entry_error == pytest.approx(entry)
-    assert plan.bounds.loss == pytest.approx(loss, rel=1e-6)
+    assert plan.sampling_error + plan.rounding == pytest.approx(entry)
+    assert plan.error_proved == pytest.approx(loss, rel=1e-6)
     enough = plan.pairs + idle_rounds(plan)  # rounds that learn, or leave eps/4 in counts that stay below k + w
     accurate = loss <= plan.epsilon and enough <= plan.rounds
     assert (
@@ -108,7 +106,7 @@ def check_rmax(plan: RMaxNumbers) -> None:
         assert not plan.replicability_proved
         return
     parts = tuple(min(1.0, part) for part in parts)
-    assert plan.bounds[2:] == pytest.approx(parts, rel=1e-6)
+    assert (plan.rho_queries, plan.rho_known, plan.rho_stop) == pytest.approx(parts, rel=1e-6)
     total = sum(parts)
     assert plan.rho_proved == pytest.approx(min(1.0, total), rel=1e-6)
     assert plan.replicability_proved == (total <= plan.rho) or total == pytest.approx(plan.rho)
@@ -117,7 +115,7 @@ def check_rmax(plan: RMaxNumbers) -> None:
 def recomputed(plan: RMaxNumbers) -> tuple[float, float, tuple[float, ...]]:
     N, H, m, eps, K = plan.n_states * plan.n_actions, plan.horizon, plan.episodes, plan.epsilon, plan.support
     T = min(plan.rounds, N + 1 + idle_rounds(plan))
-    n0, learned = max(1, plan.choice.visits), not plan.known_rewards
+    n0, learned = max(1, plan.visits), not plan.known_rewards
     sets = N * (2**K - 2 + 2 * learned)  # one-sided events of a run: sets of successors, and rewards up and down
     radius = math.sqrt(math.log(2 * sets / plan.delta) / (2 * n0)) if sets else 0.0
     assert sets * math.exp(-2 * n0 * radius**2) == pytest.approx(plan.delta / 2 if sets else 0.0)
@@ -159,8 +157,6 @@ def arguments(draw: st.DrawFn) -> dict[str, Any]:
     def maybe(strategy: st.SearchStrategy[Any]) -> Any:
         return draw(st.none() | strategy)
 
-    size = draw(st.sampled_from(["episodes", "budget", "neither"]))
-    horizon = draw(st.integers(1, 3000))
     return {
         "n_states": S,
         "n_actions": draw(st.integers(1, 5)),
@@ -168,7 +164,7 @@ def arguments(draw: st.DrawFn) -> dict[str, Any]:
         "epsilon": draw(st.floats(1e-3, 0.95)),
         "delta": delta,
         "rho": draw(st.sampled_from([rho, rho, None])),
-        "horizon": horizon,
+        "horizon": draw(st.integers(1, 3000)),
         "known_rewards": draw(st.booleans()),
         "support": maybe(st.integers(1, S)),
         "form": draw(forms),
@@ -176,8 +172,7 @@ def arguments(draw: st.DrawFn) -> dict[str, Any]:
         "known": maybe(st.floats(1e-8, 1e4)),
         "window": maybe(st.floats(1e-8, 1e4)),
         "tolerance": maybe(st.floats(1e-5, 0.9)),
-        "episodes": draw(st.integers(1, 10**20)) if size == "episodes" else None,
-        "budget": draw(st.integers(horizon, 10**24)) if size == "budget" else None,
+        "episodes": maybe(st.integers(1, 10**20)),
     }
 
 
@@ -185,7 +180,7 @@ def arguments(draw: st.DrawFn) -> dict[str, Any]:
 @given(arguments())
 def test_every_bound_is_what_its_argument_gives(parameters: dict[str, Any]) -> None:
     plan = rmax(**parameters)
-    for name in ("known", "window", "tolerance", "rounds", "episodes"):
+    for name in ("known", "window", "rounds", "episodes"):
         if parameters[name] is not None:
             assert getattr(plan, name) == parameters[name]
     check_rmax(plan)
@@ -195,32 +190,30 @@ def proves_everything(plan: RMaxNumbers) -> bool:
     return plan.accuracy_proved and plan.replicability_proved == (plan.rho is not None)
 
 
-def check_what_is_needed(parameters: dict[str, Any]) -> None:
-    """Either the m that is named proves every promise, or no m does, and what would do is named."""
-    parameters = {**parameters, "episodes": None, "budget": None}
-    plan = rmax(**parameters)
-    if plan.episodes_needed is not None:
-        assert plan.obstacles == ()
-        assert proves_everything(rmax(**{**parameters, "episodes": plan.episodes_needed}))
-        assert proves_everything(rmax(**{**parameters, "episodes": 7 * plan.episodes_needed}))
-        fewer = rmax(**{**parameters, "episodes": max(1, plan.episodes_needed // 1000)})
-        assert fewer.episodes_needed == plan.episodes_needed  # what is needed does not depend on what is used
-        return
-    assert plan.obstacles
-    for m in (1, 10**6, 2**63, 2**120, 2**200):
-        assert not proves_everything(rmax(**{**parameters, "episodes": m}))
-    names = dict(plan.obstacles)
-    if names.keys() <= {"horizon", "tolerance", "rounds"}:
-        assert all(parameters[name] is not None for name in names)
-        cleared = rmax(**{**parameters, **names})
-        assert cleared.obstacles == ()
-        assert cleared.episodes_needed is not None
+OVERRIDES = ("rounds", "known", "window", "tolerance", "episodes")
 
 
 @settings(max_examples=300, deadline=None)
 @given(arguments())
 def test_episodes_needed_prove_every_promise(parameters: dict[str, Any]) -> None:
-    check_what_is_needed(parameters)
+    """Either the m that is named proves every promise, or no m does, and what is too short is named."""
+    check_what_is_needed({**parameters, **dict.fromkeys(OVERRIDES)})
+
+
+def check_what_is_needed(parameters: dict[str, Any]) -> None:
+    plan = rmax(**parameters)
+    if plan.episodes_needed is not None:
+        assert proves_everything(rmax(**{**parameters, "episodes": plan.episodes_needed}))
+        assert proves_everything(rmax(**{**parameters, "episodes": 7 * plan.episodes_needed}))
+        fewer = rmax(**{**parameters, "episodes": max(1, plan.episodes_needed // 1000)})
+        assert fewer.episodes_needed == plan.episodes_needed  # what is needed does not depend on what is used
+        return
+    for m in (1, 10**6, 2**63, 2**120, 2**200):
+        assert not proves_everything(rmax(**{**parameters, "episodes": m}))
+    if plan.horizon_needed > plan.horizon:
+        assert "horizon" in plan.short("accuracy")
+        longer = rmax(**{**parameters, "horizon": plan.horizon_needed})
+        assert longer.horizon_needed == longer.horizon
 
 
 def powers(low: float, high: float) -> st.SearchStrategy[float]:
@@ -243,60 +236,35 @@ def absurd(draw: st.DrawFn) -> dict[str, Any]:
         "known_rewards": draw(st.booleans()),
         "support": maybe(st.integers(1, min(S, 5)) | st.integers(1, S)),
         "form": draw(forms),
-        "rounds": maybe(st.integers(1, 2**62)),
-        "known": maybe(powers(1e-29, 1e29)),
-        "window": maybe(powers(1e-29, 1e29)),
-        "tolerance": maybe(powers(1e-29, 0.99)),
     }
 
 
 @settings(max_examples=150, deadline=None)
 @given(absurd())
-def test_absurd_promises_are_planned_shown_and_not_made_lightly(parameters: dict[str, Any]) -> None:
-    plan = rmax(**parameters)
-    assert (plan.episodes_needed is None) == (plan.obstacles != ())
-    for m in (1, 2**63, 2**200) if plan.episodes_needed is None else (plan.episodes_needed,):
-        again = rmax(**parameters, episodes=m)
-        assert proves_everything(again) == (plan.episodes_needed is not None)
+def test_absurd_promises_are_planned_and_not_made_lightly(parameters: dict[str, Any]) -> None:
+    check_what_is_needed(parameters)
 
 
-def test_what_is_in_the_way_is_said() -> None:
-    assert rmax(**{**EXAMPLE, "horizon": 10}).obstacles == (("horizon", 36),)
-    assert rmax(**EXAMPLE, tolerance=0.3).obstacles[0][0] == "tolerance"
-    few = rmax(**EXAMPLE, rounds=5)
-    assert few.obstacles == (("rounds", 17),)
+def test_too_short_a_horizon_is_named() -> None:
+    short = rmax(**{**EXAMPLE, "horizon": 10})
+    assert (short.horizon_needed, short.episodes_needed, short.short("accuracy")) == (36, None, {"horizon": (10, 36)})
+    assert short.replicability_proved
+    assert short.short("replicability") == {}
+    assert rmax(**{**EXAMPLE, "horizon": 36}).accuracy_proved
+
+
+def test_what_is_given_takes_the_place_of_the_theorems_choice() -> None:
+    usual = rmax(**EXAMPLE)
+    few, coarse, far = (rmax(**EXAMPLE, **given) for given in ({"rounds": 5}, {"tolerance": 0.3}, {"known": 5.0}))
+    assert (few.rounds, few.known, few.width, few.accuracy_proved) == (5, usual.known, usual.width, False)
+    assert few.proves("accuracy")  # of a run that ends before its budget of rounds does
+    assert (coarse.rounds, coarse.proves("accuracy"), coarse.replicability_proved) == (usual.rounds, False, True)
+    assert (far.rounds, far.known, far.window) == (far.rounds_needed, 5.0, 5.0)
+    assert rmax(**EXAMPLE, known=1e30, window=1e-30).rho_proved == 1.0
     plan = rr.plan(rr.make("two-goals-v1"), rr.ReplicableRMax(0.1, 0.01, 0.2, 60, support=3, rounds=5))
     accuracy = plan.claims().accuracy
     assert accuracy is not None
     assert "the run ends before its budget of rounds does" in accuracy.conditions
-    with_little = rmax(**{**EXAMPLE, "epsilon": 1e-9})
-    assert dict(with_little.obstacles).keys() == {"epsilon"}
-    assert rmax(**{**EXAMPLE, **dict(with_little.obstacles)}).obstacles[0][0] == "horizon"
-    narrow = rmax(**EXAMPLE, known=1e30, window=1e-30)
-    assert narrow.rho_proved == 1.0
-    assert narrow.obstacles == (("episodes", 2.0**200),)
-
-
-@settings(max_examples=100, deadline=None)
-@given(arguments(), st.integers(0, 10**24))
-def test_a_budget_is_kept(parameters: dict[str, Any], more: int) -> None:
-    H = parameters["horizon"]
-    budget = H + more
-    parameters = {**parameters, "budget": budget, "episodes": None}
-    plan = rmax(**{**parameters, "rounds": None})
-    assert plan.samples <= budget
-    if plan.rounds < plan.rounds_needed:
-        assert not plan.accuracy_proved
-        assert plan.samples + plan.episodes * H > budget  # and all of it is used
-    given = rmax(**{**parameters, "rounds": 3})
-    assert given.rounds == 3
-    assert given.samples <= budget or given.episodes == 1
-
-
-def test_a_budget_that_is_large_enough_proves_everything() -> None:
-    plan = rmax(**EXAMPLE)
-    assert proves_everything(rmax(**EXAMPLE, budget=plan.samples))
-    assert not proves_everything(rmax(**EXAMPLE, budget=plan.samples // 2))
 
 
 @settings(max_examples=100, deadline=None)
@@ -322,9 +290,10 @@ def test_default_plans_prove_all_that_64_bits_allow(parameters: dict[str, Any]) 
 @given(arguments(), st.integers(1, 10**18), st.integers(2, 1000))
 def test_more_episodes_prove_more(parameters: dict[str, Any], m: int, factor: int) -> None:
     """Bounds fall with m where everything else is fixed."""
-    fixed = {"known": 0.3, "window": 0.2, "tolerance": 0.05, "rounds": 100, "budget": None}
+    fixed = {"known": 0.3, "window": 0.2, "tolerance": 0.05, "rounds": 100}
     less, more = (rmax(**{**parameters, **fixed, "episodes": n}) for n in (m, factor * m))
-    assert all(low <= high * (1 + 1e-12) for low, high in zip(more.bounds, less.bounds, strict=True))
+    for name in ("error_proved", "rho_queries", "rho_known", "rho_stop"):
+        assert getattr(more, name) <= getattr(less, name) * (1 + 1e-12)
     assert more.accuracy_proved >= less.accuracy_proved
     assert more.replicability_proved >= less.replicability_proved
 
@@ -332,11 +301,10 @@ def test_more_episodes_prove_more(parameters: dict[str, Any], m: int, factor: in
 @settings(max_examples=100, deadline=None)
 @given(arguments(), st.integers(1, 10**9))
 def test_where_nothing_can_be_proved_the_choice_is_sensible(parameters: dict[str, Any], m: int) -> None:
-    free: dict[str, Any] = {"known": None, "window": None, "tolerance": None, "rounds": None, "budget": None}
-    plan = rmax(**{**parameters, **free, "episodes": m})
+    plan = rmax(**{**parameters, **dict.fromkeys(OVERRIDES), "episodes": m})
     if proves_everything(plan) or plan.replicability_proved:
         return
-    assert plan.tolerance <= 0.01 or plan.episodes >= (plan.episodes_needed or 0)
+    assert plan.rounding <= 0.01 or plan.episodes >= (plan.episodes_needed or 0)
     assert plan.known <= max(plan.epsilon / 4 * (1 + 8), plan.horizon)
     assert plan.rounds == plan.rounds_needed
 
@@ -480,9 +448,9 @@ def test_rounded_rows_are_close_in_total_variation(seed: int, E: int, e: float, 
     if E * e >= 1.0 or answer.sum() == 0.0:
         return
     off = np.abs(answer / answer.sum() - v).sum() / 2
-    task = Task(E, 1, 0.9, 0.1, 0.01, 0.2, 5, True, E, "zero-preserving")
-    assert off <= rounded_row(task, e) + 1e-12
-    assert rounded_row(task, e) == pytest.approx((E - 1) * e / (1 - E * e))
+    bound = replace(rmax(E, 1, 0.9, 0.1, 0.01, 0.2, 5), width=e).rounded_row
+    assert off <= bound + 1e-12
+    assert bound == pytest.approx((E - 1) * e / (1 - E * e))
     if E == 2:  # and it is nearly that much where one entry has everything
         answer = np.array([1.0 - e, e])
         assert np.abs(answer - [1.0, 0.0]).sum() / 2 == pytest.approx(e)
@@ -576,11 +544,3 @@ def test_midpoint_rows_are_wrong_in_every_entry() -> None:
         assert plan.error_proved >= 2 * plan.gamma / (1 - plan.gamma) * rows + plan.epsilon / 2
     assert l1["midpoint"] > 0.1  # so the bound with K would be wrong
     assert l1["zero-preserving"] == 0.0
-
-
-def test_rounds_that_are_given_are_enough_where_a_window_makes_them_so() -> None:
-    """With w = 3 a run would need 301 rounds; there is a window with which 100 prove it."""
-    plan = rmax(8, 2, 0.5, 0.9, 0.1, 0.5, 10, form="midpoint", rounds=100, known=1.0)
-    assert plan.accuracy_proved
-    assert plan.replicability_proved
-    assert plan.rounds_needed <= 100

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.theory.rmax import Choice, Task, bounds_of, events_log, unknown_rate
+from replicable_rl.theory import rmax
 
 Floats = NDArray[np.float64]
 Sampler = Callable[[int, np.random.Generator], Floats]
@@ -130,8 +130,8 @@ def _rows() -> list[Instance]:
     for K in (2, 3, 8):
         bound = 2.0 * math.sqrt((K - 1.0) / n0)
         out.append(Instance(f"row: {K} equal successors, exactly n0 visits", bound, _row_distance(n0, K)))
-    task = _task(n_states=3, n_actions=1, delta=0.4)
-    radius, share = math.sqrt(events_log(task) / (2.0 * n0)), task.delta / 2.0 / task.pairs
+    numbers = rmax(3, 1, 0.5, 0.1, 0.4, 0.3, H)
+    radius, share = math.sqrt(numbers.events_log / (2.0 * n0)), numbers.delta / 2.0 / numbers.pairs
     out.append(Instance("row: total variation beyond r at any n >= n0", share, _any_row(n0, radius)))
     return out
 
@@ -225,9 +225,7 @@ def _stopping() -> list[Instance]:
         bound = math.sqrt(H / m * epsilon)
         for share in (0.75, 1.0, 1.05):
             out.append(Instance(f"stopping: rate {share:g} eps/2, m={m:.0e}", bound, _counts(m, [share * M])))
-    task = _task(epsilon=epsilon, delta=0.4)
-    choice = Choice(rounds=2, episodes=SMALL, known=0.1, window=0.1, width=0.01)
-    rate = unknown_rate(task, choice)
+    rate = rmax(2, 1, 0.5, epsilon, 0.4, 0.3, H, rounds=2, episodes=SMALL, known=0.1, window=0.1).unknown_rate
     out.append(Instance("stopping: a rate beyond u seen below eps/2", 0.4 / 2 / 2, _below(SMALL, rate, epsilon / 2)))
     return out
 
@@ -255,17 +253,6 @@ def _off(m: int, mean: float, t: float) -> Sampler:
         return (low | (np.minimum(count, M) - mean >= t)).astype(np.float64)
 
     return broken
-
-
-def _task(
-    *, n_states: int = 2, n_actions: int = 1, epsilon: float = 0.1, delta: float = 0.01, rho: float = 0.3
-) -> Task:
-    return Task(n_states, n_actions, 0.5, epsilon, delta, rho, H, True, n_states, "zero-preserving")
-
-
-def total_bound(task: Task, choice: Choice) -> float:
-    """Return the sharp bound on the probability that two runs part."""
-    return bounds_of(task, choice).rho
 
 
 def main(size: int) -> None:

@@ -7,36 +7,154 @@ r"""ApproximateMDP, plain and replicable: learn the whole model (Algorithm 4, ``
         divide the row by its sum
     policy = exact planning on the model
 
-The baseline is the same loop with the plain means: the empirical model. Drawing each pair's successors
-once serves all of its S queries; the paper's listing draws them anew for each, which costs S times as much
-and gains nothing.
+The baseline is the same loop with the plain means: the empirical model. The paper's listing draws successors anew for
+each of the S queries of a pair, which costs S times as much and gains nothing. A successor that was never seen has mean
+0: where a query keeps 0, it is not even asked about, and rows stay as sparse as the data.
+
+R-max learns its rows in the same way. Offsets are addressed by (s, a, s') and by (s, a), never by when a row was
+learned: two runs that learn a pair in different rounds still round it on the same grid.
 """
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.algorithms.plan import SHARP_FORM, Promise, Promises, Shape, accurate, replicable, sure_of
-from replicable_rl.errors import speaking_as
-from replicable_rl.problem.source import Generative
+from replicable_rl.errors import InvalidInput, speaking_as
+from replicable_rl.planning.exact import Optimum, optimal_values
+from replicable_rl.problem.rows import Rows
+from replicable_rl.problem.source import Generative, Source
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.queries import Mechanism, Plain, Query, Rounded
 from replicable_rl.runs import Run, Status, StatusCode
 from replicable_rl.sampling import TransitionCounts
+from replicable_rl.sampling.counts import sums
 from replicable_rl.theory import ApproximateMDPNumbers, approximate_mdp
-from replicable_rl.theory.approximate_mdp import check_approximate_mdp
+from replicable_rl.theory.numbers import check_parameters
 from replicable_rl.theory.rstat import ARITHMETIC, seed_margin
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from replicable_rl.randomness import SharedRandomness
     from replicable_rl.theory.approximate_mdp import Norm
     from replicable_rl.theory.rstat import Form
 
-
+_MAX_DENSE = 10**8  # entries of dense rows, where 0 is rounded to something else
 _MOST_ENTRIES = 10**7  # of a model whose distances from the edges are looked at
+
+
+class RowQueries(NamedTuple):
+    """The two queries of a row: of its transitions, element (s*A + a)*S + s', and of its reward, element s*A + a."""
+
+    transitions: Query
+    rewards: Query
+
+    @classmethod
+    def of(cls, estimate: Mechanism, shared: SharedRandomness, label: str, width: float, form: Form) -> RowQueries:
+        """Return the queries with offsets at ``label``/offset and ``label``/reward."""
+        rewards = estimate.bind(shared, f"{label}/reward", width, "midpoint")
+        return cls(estimate.bind(shared, f"{label}/offset", width, form), rewards)
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedModel:
+    """A model of a problem that grows pair by pair; what is not known is a self-loop with reward R_max.
+
+    Pairs that are not allowed are no part of it: they are neither known nor unknown.
+    """
+
+    problem: Source
+    known: NDArray[np.bool_]
+    key: NDArray[np.int64]  # of its transitions, sorted
+    probability: NDArray[np.float64]
+    reward: NDArray[np.float64]  # of its pairs
+    self_loops: int = 0  # rows that rounding left without any probability
+
+    @classmethod
+    def empty(cls, problem: Source, r_max: float) -> LearnedModel:
+        """Return the model of which no pair is known."""
+        S, A, every = problem.n_states, problem.n_actions, np.flatnonzero(problem.support.mask)
+        key, reward = every * S + every // A, np.full(S * A, r_max)
+        return cls(problem, np.zeros(S * A, dtype=bool), key, np.ones(every.size), reward)
+
+    @property
+    def unknown(self) -> NDArray[np.bool_]:
+        """Which pairs there still are to learn."""
+        return self.problem.support.of_rows & ~self.known
+
+    def learned(self, pairs: NDArray[np.int64], seen: TransitionCounts, queries: RowQueries) -> LearnedModel:
+        """Return the model with the rows of ``pairs`` replaced by what was seen of them."""
+        S, A, visits = self.problem.n_states, self.problem.n_actions, seen.visits
+        is_new = np.zeros(self.known.size, dtype=bool)
+        is_new[pairs] = True
+        chosen = is_new[seen.row] & (seen.count > 0.0)
+        key, count = seen.key[chosen], seen.count[chosen]
+        if not queries.transitions.keeps_zero:  # then all successors have an answer
+            key, count = _dense(key, count, np.sort(pairs), S)
+        answer = queries.transitions.answer(count / visits[key // S], index=key)
+        key, answer = key[answer > 0.0], answer[answer > 0.0]
+        total = sums(key // S, answer, self.known.size)
+        lost = pairs[total[pairs] == 0.0]
+        old = ~is_new[self.key // S]
+        key, probability = (
+            np.concatenate([self.key[old], key, lost * S + lost // A]),
+            np.concatenate([self.probability[old], answer / total[key // S], np.ones(lost.size)]),
+        )
+        order = np.argsort(key)
+        reward, (low, high), known_rewards = self.reward.copy(), self.problem.reward_range, self.problem.known_rewards
+        if known_rewards is None:
+            mean = np.clip(seen.rewards_above(low)[pairs] / visits[pairs] / ((high - low) or 1.0), 0.0, 1.0)
+            reward[pairs] = np.clip(low + (high - low) * queries.rewards.answer(mean, index=pairs), low, high)
+        else:
+            reward[pairs] = known_rewards.reshape(-1)[pairs]
+        return replace(
+            self,
+            known=self.known | is_new,
+            key=key[order],
+            probability=probability[order],
+            reward=reward,
+            self_loops=self.self_loops + lost.size,
+        )
+
+    @cached_property
+    def table(self) -> TabularMDP:
+        """The model as it stands: a table that was estimated, and says so."""
+        problem, row = self.problem, self.key // self.problem.n_states
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=self.known.size))])
+        successor = (self.key % problem.n_states).astype(np.int32)
+        (low, high), reward = problem.reward_range, self.reward[row]
+        return TabularMDP(
+            Rows(indptr, successor, self.probability, reward),
+            n_actions=problem.n_actions,
+            gamma=problem.gamma,
+            initial=problem.initial,
+            reward_range=(min(low, float(reward.min())), max(high, float(reward.max()))),
+            estimated=True,
+            allowed=problem.support.given,
+        )
+
+    @cached_property
+    def planned(self) -> Optimum:
+        """The exact plan on it: a function of the model alone, without a warm start."""
+        return optimal_values(self.table)
+
+
+def _dense(
+    key: NDArray[np.int64], count: NDArray[np.float64], pairs: NDArray[np.int64], n_states: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the keys and counts of all successors of the pairs, also of those that were never seen."""
+    entries = pairs.size * n_states
+    if entries > _MAX_DENSE:
+        raise InvalidInput(f"model: form='midpoint' makes {entries:.3g} entries of dense rows. Use 'zero-preserving'.")
+    every = (pairs[:, None] * n_states + np.arange(n_states)).reshape(-1)
+    counts = np.zeros(every.size)
+    counts[np.searchsorted(every, key)] = count
+    return every, counts
 
 
 class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
@@ -44,7 +162,7 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
 
     needs: ClassVar[type] = Generative
     estimate: ClassVar[Mechanism]  # how means are answered
-    _check = staticmethod(check_approximate_mdp)
+    _check = staticmethod(partial(check_parameters, "ApproximateMDP"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,24 +197,37 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
         seen = counts.transitions(source.n_states, source.n_actions, source.reward_range[0])
         empty = LearnedModel.empty(source, source.reward_range[0])
         learned = empty.learned(np.flatnonzero(empty.unknown), seen, queries)
-        best = learned.planned
-        outputs = {"model": learned.table, "value": best.q, "policy": best.policy}
-        claims = plan.claims(good_seed=_keeps_its_distance(queries.transitions, seen, numbers))
-        return Run.of(outputs, status=_status(learned), claims=claims, samples=plan.samples)
+        best, rows, loops = learned.planned, int(learned.known.sum()), learned.self_loops
+        sentence = f"{loops} of {rows} rows were rounded to nothing and became self-loops"
+        return Run.of(
+            {"model": learned.table, "value": best.q, "policy": best.policy},
+            status=Status(StatusCode.COMPLETED, sentence if loops else f"learned all {rows} rows"),
+            claims=plan.claims(good_seed=_is_good_seed(queries.transitions, seen, numbers)),
+            samples=plan.samples,
+        )
+
+
+def _is_good_seed(query: Query, seen: TransitionCounts, numbers: ApproximateMDPNumbers) -> bool:
+    """Whether every entry is so far from the edges of its bin that another run's cannot be beyond.
+
+    Not asked where rewards are learned, whose spread the counts do not keep, nor of very large models.
+    """
+    entries, n = seen.n_states * seen.n_actions * seen.n_states, float(numbers.calls)
+    log_term = numbers.seed_log_term  # 0 where nothing may be said
+    if not (log_term and numbers.known_rewards and n > 1.0) or entries > _MOST_ENTRIES:
+        return False
+    mean = np.zeros(entries)  # also of what was never seen
+    mean[seen.key] = seen.count / n
+    needed = seed_margin(mean * (1.0 - mean) * (n / (n - 1.0)), n, 1.0, log_term)
+    clear = query.room(mean, index=np.arange(entries)) > needed + ARITHMETIC
+    return bool((clear.reshape(-1, seen.n_states).all(axis=1) | (seen.visits == 0.0)).all())  # not allowed: not asked
 
 
 @dataclass(frozen=True)
 class ApproximateMDP(_ApproximateMDP):
     """The empirical model, solved exactly: accurate, but two runs differ.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Every transition probability is within ``epsilon`` of the truth with probability 1 - ``delta``.
-    norm : {"entry", "l1"}
-        Whether ``epsilon`` bounds each entry or the l1 error of a row.
-    calls : int, optional
-        Successors per pair; None means what the theorem says.
+    Parameters are as in :class:`ReplicableApproximateMDP`.
     """
 
     epsilon: float
@@ -115,11 +246,9 @@ class ReplicableApproximateMDP(_ApproximateMDP):
 
     Parameters
     ----------
-    epsilon, delta : float
-        Every transition probability, before rows are divided by their sums, is within ``epsilon`` of the
-        truth with probability 1 - ``delta``.
-    rho : float
-        Two runs on fresh samples with one shared seed learn different models with probability at most ``rho``.
+    epsilon, delta, rho : float
+        Every transition probability, before rows are divided by their sums, is within ``epsilon`` of the truth with
+        probability 1 - ``delta``; two runs with one shared seed learn other models with probability at most ``rho``.
     norm : {"entry", "l1"}
         Whether ``epsilon`` bounds each entry or the l1 error of a row.
     form : {"zero-preserving", "midpoint"}
@@ -149,30 +278,3 @@ class ReplicableApproximateMDP(_ApproximateMDP):
 
     id: ClassVar[str] = "replicable-approximate-mdp-v1"
     estimate: ClassVar[Mechanism] = Rounded()
-
-
-def _keeps_its_distance(query: Query, seen: TransitionCounts, numbers: ApproximateMDPNumbers) -> bool:
-    """Whether every entry is so far from the edges of its bin that another run's cannot be beyond.
-
-    Not asked where rewards are learned, whose spread the counts do not keep, nor of very large models.
-    """
-    entries = seen.n_states * seen.n_actions * seen.n_states
-    log_term = numbers.seed_log_term  # 0 where nothing may be said
-    if not (log_term and numbers.known_rewards and numbers.calls > 1):
-        return False
-    if entries > _MOST_ENTRIES:
-        return False
-    mean = np.zeros(entries)  # also of what was never seen
-    mean[seen.key] = seen.count / float(numbers.calls)
-    n = float(numbers.calls)
-    needed = seed_margin(mean * (1.0 - mean) * (n / (n - 1.0)), n, 1.0, log_term)
-    far = query.room(mean, index=np.arange(entries)) > needed + ARITHMETIC
-    return bool((far.reshape(-1, seen.n_states).all(axis=1) | (seen.visits == 0.0)).all())  # not allowed: not asked
-
-
-def _status(learned: LearnedModel) -> Status:
-    rows = int(learned.known.sum())
-    if learned.self_loops:
-        sentence = f"{learned.self_loops} of {rows} rows were rounded to nothing and became self-loops"
-        return Status(StatusCode.COMPLETED, sentence)
-    return Status(StatusCode.COMPLETED, f"learned all {rows} rows")

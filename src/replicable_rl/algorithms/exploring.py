@@ -6,18 +6,14 @@ seen so far, with a bonus for every pair, and what was never tried is taken for 
     every third round    the bonus 1/(2 sqrt(n)) alone: go where little is known
     the rounds between   rewards and 2 sd/sqrt(n) + span/n: go where it may be good
 
-sd is the standard deviation of r + gamma V^ after the pair, and span the largest difference of two values V^. A bonus
-on the scale of all values that there could be would be larger than any value of a problem with rare rewards, and no
-round would look for them.
+sd is the standard deviation of r + gamma V^ after the pair, and span the largest difference of two values V^: a bonus
+on the scale of all possible values would be larger than any value of a problem with rare rewards.
 
-States that are hardly ever reached: what is decided there does not matter, and two runs need not agree on it.
-
-They get the first action that is allowed, in the rule's order, whatever the data say. Which states these are depends on
-a shared random threshold, and all of them together may cost the best policy no more, on the empirical model, than a
-part of the loss that the rule may spend; otherwise fewer are ignored, by halves of the threshold, and in the end none.
-
-The rule may decide on another policy than the best one, which goes where that one does not. So what it decides, with
-the first action in these states, is evaluated once more. If that loses too much, none is ignored.
+States that are hardly ever reached get the first allowed action in the rule's order, whatever the data say: what is
+decided there does not matter, and two runs need not agree on it. Which states these are depends on a shared random
+threshold. All of them together may cost the best policy, on the empirical model, no more than a part of the loss that
+the rule may spend; otherwise the threshold is halved, and in the end no state is ignored. None is either, if what the
+rule decides on another policy then loses too much.
 """
 
 from __future__ import annotations
@@ -39,12 +35,9 @@ if TYPE_CHECKING:
     from replicable_rl.rules.rule import Decision, Tuning
     from replicable_rl.sampling import EpisodeCounts
 
-_ROUNDS = 32  # about: episodes that end early leave steps for some more
-_MOST_ROUNDS = 128
-COVERAGE = 3  # every so many rounds
+_ROUNDS, _MOST_ROUNDS = 32, 128  # episodes that end early leave steps for some more
 _PRECISION = 1e-6  # of plans, in values normalised to [0, 1]: where rewards are rare, values are small
 _HALVES = 20  # of the threshold, before no state is ignored
-_IN_THE_MIDDLE = 0.5, 0.5  # who publishes cuts has no shared numbers
 
 
 def collect(source: Episodic, budget: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
@@ -55,7 +48,7 @@ def collect(source: Episodic, budget: int, horizon: int, rng: np.random.Generato
         affordable = (budget - seen.steps) // horizon
         if affordable < 1:
             break
-        policy = curious(EmpiricalModel(source, seen), rewarded=i % COVERAGE != 0)
+        policy = curious(EmpiricalModel(source, seen), rewarded=i % 3 != 0)
         seen = seen + source.play(policy, max(1, affordable // max(1, _ROUNDS - i)), horizon, rng)
     return seen
 
@@ -82,11 +75,11 @@ class Ignored(NamedTuple):
 def hardly_reached(
     model: EmpiricalModel, tuning: Tuning, shared: SharedRandomness | None, order: NDArray[np.int64]
 ) -> Ignored | None:
-    """Return which states may be ignored: their share is below a threshold, and they cost the best policy little.
+    """Return the states that cost the best policy at most half of what the rule may spend, if there are any.
 
-    That is, from the first state on, at most half of what the rule may spend; None, if there are no such states.
+    Who publishes cuts has no shared numbers, and takes the middle of the windows.
     """
-    u, w = _IN_THE_MIDDLE if shared is None else shared.uniform("decide/ignored", shape=2).tolist()
+    u, w = (0.5, 0.5) if shared is None else shared.uniform("decide/ignored", shape=2).tolist()
     threshold = tuning.spent * (1.0 - model.gamma) * (1.0 + u) / (2.0 * model.n_states)
     share, actions, before = model.state_shares(tuning.spent), model.support.first(order), -1
     for _ in range(_HALVES):
@@ -95,8 +88,7 @@ def hardly_reached(
             break
         if many != before:
             policy = np.where(states, actions, model.best.policy)
-            affordable, _ = model.loses_at_most(policy, tuning.spent * (1.0 + w) / 4.0)
-            if affordable:
+            if model.loses_at_most(policy, tuning.spent * (1.0 + w) / 4.0)[0]:
                 return Ignored(states, actions)
         threshold, before = threshold / 2.0, many
     return None
@@ -111,10 +103,8 @@ def left_at_default(
         return None
     policy = np.where(ignored.states, ignored.actions, outputs["policy"])
     if decision.loss is None or not np.array_equal(policy, outputs["policy"]):  # else the rule has seen to it
-        among = float(shared.uniform("decide/ignored", shape=3)[2])
-        limit = tuning.spent * (LEAST + (1.0 - LEAST) * among)
-        affordable, _ = model.loses_at_most(policy, limit, tuning.over)
-        if not affordable:
+        limit = tuning.spent * (LEAST + (1.0 - LEAST) * float(shared.uniform("decide/ignored", shape=3)[2]))
+        if not model.loses_at_most(policy, limit, tuning.over)[0]:
             return None
     outputs["policy"] = policy
     if "value" in outputs:  # the same value implies the same policy: the least one, of which the first action is best

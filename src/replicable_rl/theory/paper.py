@@ -1,7 +1,4 @@
-"""The paper's own parameters, to be given to an algorithm in place of ours: ``calls=``, ``tolerance=`` and the like.
-
-Ours keep the same promises with fewer samples.
-"""
+"""The paper's own parameters, to be given to an algorithm in place of ours, which keep the same promises with less."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ from typing import Any
 
 from replicable_rl.errors import InvalidInput, check_share
 from replicable_rl.theory.approximate_mdp import Norm, approximate_mdp
+from replicable_rl.theory.numbers import check_parameters
 from replicable_rl.theory.phased_vi import Target, phased_vi
-from replicable_rl.theory.rmax import checked
 from replicable_rl.theory.rstat import Form, hoeffding_samples, pieces_of
 
 _MODEL = "theory.paper_approximate_mdp"
@@ -30,13 +27,10 @@ def paper_phased_vi(
     tolerance: float | None = None,
     printed: bool = False,
 ) -> dict[str, Any]:
-    """Return T, tau and m of the listing of Theorem 4.1 (``thm:rpvi``), for `ReplicablePhasedVI`.
+    """Return T, tau and m of the listing of Theorem 4.1 (``thm:rpvi``), for `ReplicablePhasedVI`; 2*delta < rho.
 
-    The arguments are those of :func:`phased_vi`; 2*delta < rho is required. m follows from ``tolerance`` where that is
-    given. ``printed`` asks for m as the paper prints it: about four times what its proof needs.
+    ``printed`` asks for m as the paper prints it: about four times what its proof needs.
 
-    Examples
-    --------
     >>> paper_phased_vi(32, 0.9, epsilon=0.1, delta=0.001, rho=0.2)["calls"]
     8187898146367124
     """
@@ -61,12 +55,8 @@ def paper_approximate_mdp(
     form: Form = "zero-preserving",
     known_rewards: bool = True,
 ) -> dict[str, Any]:
-    """Return tau and n of Observation B.1 (``obs:rep-mdp``), for `ReplicableApproximateMDP`.
+    """Return tau and n of Observation B.1 (``obs:rep-mdp``), for `ReplicableApproximateMDP`; 2*delta < rho.
 
-    The arguments are those of :func:`approximate_mdp`; 2*delta < rho is required.
-
-    Examples
-    --------
     >>> paper_approximate_mdp(8, 4, epsilon=0.01, delta=0.001, rho=0.2)["calls"]
     439857142095
     """
@@ -84,22 +74,19 @@ def paper_rmax(
 ) -> dict[str, Any]:
     """Return T, m, k, w and tau of Theorem 4.2 (``thm:repmax-replicable``), for `ReplicableRMax`.
 
-    The arguments are those of :func:`rmax`. The paper gives orders of growth. Every constant is 1 here, so that nothing
-    is proved of them.
+    The paper gives orders of growth. Every constant is 1 here, so that nothing is proved of them.
 
-    Examples
-    --------
     >>> paper = paper_rmax(8, 4, gamma=0.9, epsilon=0.1, delta=0.001, rho=0.2, horizon=30)
     >>> paper["rounds"], f"{paper['episodes']:.2g}"
     (631298, '6.5e+27')
     """
-    rho = check_share("theory.paper_rmax", "rho", rho)
-    task = checked(n_states, n_actions, gamma, epsilon, delta, rho, horizon, True, n_states, "zero-preserving")
-    H, N, log = task.horizon, task.pairs, math.log(1.0 / task.delta)
-    T = H * N / task.epsilon + H * H * log / task.epsilon**2
+    given = {"gamma": gamma, "epsilon": epsilon, "delta": delta, "rho": rho, "horizon": horizon}
+    check_parameters("theory.paper_rmax", n_states=n_states, n_actions=n_actions, **given)
+    H, N, log = horizon, n_states * n_actions, math.log(1.0 / delta)
+    T = H * N / epsilon + H * H * log / epsilon**2
     if 2.0 * math.log(N / rho) + 4.0 * math.log(T) + math.log(H) > _LARGEST:
         raise InvalidInput("theory.paper_rmax: the paper's m passes 1e280 here. Raise epsilon or rho.")
     rounds = math.ceil(T)
     episodes = math.ceil(N**2 * float(rounds) ** 4 * math.log(1.0 / rho) / rho**2)
-    tolerance = task.epsilon * (1.0 - task.gamma) ** 2 / task.n_states
+    tolerance = epsilon * (1.0 - gamma) ** 2 / n_states
     return {"rounds": rounds, "episodes": episodes, "known": float(H), "window": float(H), "tolerance": tolerance}
