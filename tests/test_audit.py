@@ -386,7 +386,7 @@ def test_what_is_measured_on_an_estimated_table_is_said_of_the_table(tmp_path: P
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"runs_per_seed": 1}, "audit: runs_per_seed must be at least 2, got 1. One run under a shared seed"),
+        ({"runs_per_seed": 1}, "audit: runs_per_seed must be an integer from 2 to 10000000, got 1"),
         ({"shared_seeds": 0}, "audit: shared_seeds must be an integer from 1 to"),
         ({"shared_seeds": []}, r"different seeds, got \(\)"),
         ({"shared_seeds": [1, 2, 1]}, r"different seeds, got \(1, 2, 1\)"),

@@ -238,7 +238,7 @@ def test_ctrl_c_keeps_what_has_finished(tmp_path: Path) -> None:
     [
         ((), "give PROBLEM and ALGORITHM, or --store FILE"),
         (("two-goals-v1",), "give PROBLEM and ALGORITHM, or --store FILE"),
-        ((*GOOD, "--runs", "1"), "runs_per_seed must be at least 2, got 1"),
+        ((*GOOD, "--runs", "1"), "runs_per_seed must be an integer from 2 to 10000000, got 1"),
         ((*GOOD, "--shared-seeds", "many"), "--shared-seeds must be a whole number"),
         (
             (*GOOD, "--shared-seeds", "2", "--shared-seed", "3"),

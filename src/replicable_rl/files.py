@@ -10,8 +10,8 @@ import hashlib
 import io
 import json
 import os
+import secrets
 import stat
-import tempfile
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,36 +33,34 @@ _ALWAYS = (1980, 1, 1, 0, 0, 0)  # the time of every member
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replacing(path: Name) -> Iterator[BinaryIO]:
     """Yield a file to write; at the end of the block it takes the place of ``path``.
 
     When the block raises, ``path`` is as it was. What is no regular file, such as ``/dev/stdout``, is written to
     directly, and a database is not replaced: it may hold runs.
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path))  # what a link leads to
     if target.exists() and not target.is_file() and not target.is_dir():
-        with _as_invalid_file(target), target.open("wb") as stream:
+        with _explained(path, "written"), target.open("wb") as stream:
             yield stream
         return
-    target = Path(os.path.realpath(path))  # what a link leads to
-    if target.is_file() and _starts_with(target, b"SQLite format 3\x00"):
-        raise InvalidFile(f"{path}: is a database, perhaps of finished runs. Name another file.")
-    with _as_invalid_file(target):
-        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    with _explained(path, "written"):
+        if target.is_file() and _begins_with(target, b"SQLite format 3\x00"):
+            raise InvalidFile(f"{path}: is a database, perhaps of finished runs. Name another file.")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        with _as_invalid_file(target), os.fdopen(descriptor, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-            os.fchmod(stream.fileno(), 0o666 & ~_umask())
-        with _as_invalid_file(target):
+        with _explained(path, "written"):
+            with temporary.open("xb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
             os.replace(temporary, target)  # noqa: PTH105  # the atomic primitive by its own name
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
-def write_csv(path: str | os.PathLike[str], rows: Sequence[Mapping[str, object]]) -> None:
+def write_csv(path: Name, rows: Sequence[Mapping[str, object]]) -> None:
     """Write rows under the names of their columns, whole or not at all; what a row lacks is left empty.
 
     A spreadsheet takes a text that begins with ``=``, ``+``, ``-``, ``@`` or a tab for a formula, and runs it. Such a
@@ -77,22 +75,16 @@ def write_csv(path: str | os.PathLike[str], rows: Sequence[Mapping[str, object]]
 
 
 def _no_formula(cell: object) -> object:
-    """Return a cell that no spreadsheet runs.
-
-    >>> _no_formula("=1+1"), _no_formula("-0.5"), _no_formula(-1)
-    ("'=1+1", '-0.5', -1)
-    """
     if not isinstance(cell, str):
         return cell
     text = visible(cell)  # a bare return would begin a row
-    try:
+    with contextlib.suppress(ValueError):
         float(text)
-    except ValueError:
-        return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
-    return text
+        return text
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
+def write_text(path: Name, text: str) -> None:
     """Write a text to a file, whole or not at all."""
     with replacing(path) as stream:
         stream.write(text.encode())
@@ -158,14 +150,11 @@ def read_artifact(stream: IO[bytes], *kinds: type[Kind]) -> Kind:
 
 def load_artifact(path: Name, *kinds: type[Kind]) -> Kind:
     """Read a file that holds a thing of one of these kinds."""
-    file = check_regular(path)
-    try:
-        with file.open("rb") as stream:
+    with _explained(path, "read"), check_regular(path).open("rb") as stream:
+        try:
             return read_artifact(stream, *kinds)
-    except InvalidInput as error:
-        raise InvalidFile(f"{path}: {error}") from None
-    except OSError as error:
-        raise _unreadable(path, error) from None
+        except InvalidInput as error:
+            raise InvalidFile(f"{path}: {error}") from None
 
 
 def kind_in_file(path: Name) -> str | None:
@@ -211,54 +200,36 @@ def check_regular(path: Name) -> Path:
     ...
     replicable_rl.errors.InvalidFile: /dev/null: is not a regular file. Name another file.
     """
-    try:
-        name = os.fspath(path)
-    except Exception:  # whatever somebody's object raises
-        raise InvalidInput(f"a path must name a file, got {shown(path)}.") from None
-    try:
-        mode = os.stat(name).st_mode  # noqa: PTH116  # Path's own refuses a name that is bytes
-        if not stat.S_ISREG(mode):
-            kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
-            raise InvalidFile(f"{path}: is {kind}. Name another file.")
-    except FileNotFoundError:
-        raise InvalidFile(f"{path}: no such file.") from None
-    except (OSError, ValueError) as error:  # the second: a name with a zero in it
-        raise _unreadable(path, error) from None
-    return Path(os.fsdecode(name))
+    if not isinstance(path, (str, bytes, os.PathLike)) or "\0" in os.fsdecode(path):
+        raise InvalidInput(f"a path must name a file, got {shown(path)}.")
+    name = os.fsdecode(path)
+    with _explained(path, "read"):
+        mode = Path(name).stat().st_mode
+    if not stat.S_ISREG(mode):
+        kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+        raise InvalidFile(f"{path}: is {kind}. Name another file.")
+    return Path(name)
 
 
-def read_file(path: Name, most: int = 1 << 32) -> bytes:
+def read_file(path: Name, most: int) -> bytes:
     """Return the content of a regular file of at most so many bytes."""
-    file = check_regular(path)
-    try:
-        with file.open("rb") as stream:
-            if (size := os.fstat(stream.fileno()).st_size) > most:
-                raise InvalidFile(f"{path}: has {size} bytes, and at most {most} are read. Name another file.")
-            return stream.read(size)  # a reader sets aside as much memory as it is asked for
-    except OSError as error:
-        raise _unreadable(path, error) from None
+    with _explained(path, "read"), check_regular(path).open("rb") as stream:
+        if (size := os.fstat(stream.fileno()).st_size) > most:
+            raise InvalidFile(f"{path}: has {size} bytes, and at most {most} are read. Name another file.")
+        return stream.read(size)  # a reader sets aside as much memory as it is asked for
 
 
-def _unreadable(path: Name, error: Exception) -> InvalidFile:
-    if isinstance(error, InvalidFile):
-        return error
-    return InvalidFile(f"{str(path)!r:.200}: cannot be read ({getattr(error, 'strerror', None) or error}).")
-
-
-@contextlib.contextmanager
-def _as_invalid_file(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InvalidFile(f"{path}: cannot be written ({error.strerror or error}).") from None
-
-
-def _starts_with(path: Path, magic: bytes) -> bool:
-    with _as_invalid_file(path), path.open("rb") as stream:
+def _begins_with(path: Path, magic: bytes) -> bool:
+    with path.open("rb") as stream:
         return stream.read(len(magic)) == magic
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+@contextlib.contextmanager
+def _explained(path: Name, done: str) -> Iterator[None]:
+    """Say in one sentence why a file cannot be read or written."""
+    try:
+        yield
+    except OSError as error:
+        gone = done == "read" and isinstance(error, FileNotFoundError)
+        why = "no such file" if gone else f"cannot be {done} ({error.strerror or error})"
+        raise InvalidFile(f"{path!s:.200}: {why}.") from None

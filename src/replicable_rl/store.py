@@ -22,24 +22,15 @@ import hashlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.canonical import (
-    Json,
-    array_to_bytes,
-    canonical_json,
-    from_record,
-    json_text,
-    parse_json,
-    read_npy,
-    record_json,
-)
+from replicable_rl.canonical import Json, array_to_bytes, canonical_json, from_record, parse_json, read_npy, record_json
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.files import check_regular
@@ -93,6 +84,8 @@ _COLUMNS = "key, shared_seed, sample, digests, history, samples, seconds, error,
 _ADD = f"""INSERT INTO runs ({_COLUMNS}) VALUES ({", ".join("?" * (_COLUMNS.count(",") + 1))})
     ON CONFLICT (key) DO UPDATE SET ({_COLUMNS}) = (excluded.{_COLUMNS.replace(", ", ", excluded.")})
     WHERE runs.error IS NOT NULL"""  # what has finished never changes
+_SELECT = f"""SELECT {_COLUMNS.replace("family, about", "f.json, a.json")}
+    FROM runs LEFT JOIN documents f ON f.id = family LEFT JOIN documents a ON a.id = about"""
 HISTORY = "history"  # what a history is called beside the levels
 
 
@@ -278,19 +271,18 @@ class RunStore(Displayed):
 
     def runs(self, family: RunFamily) -> dict[str, Run]:
         """Return the runs of a family by their keys; those that failed follow."""
-        query = f"""SELECT {_COLUMNS} FROM runs WHERE family = (SELECT id FROM documents WHERE json = ?)
-            ORDER BY error IS NOT NULL, id"""
+        of_family = "WHERE family = (SELECT id FROM documents WHERE json = ?) ORDER BY error IS NOT NULL, runs.id"
         with self._session() as connection:
-            rows = connection.execute(query, (_text(record_json(family)),))
-            return {run.key: run for run in map(self._reader(connection), rows)}
+            rows = connection.execute(f"{_SELECT} {of_family}", (_text(record_json(family)),))
+            return {run.key: run for run in map(self._run, rows)}
 
     def run(self, key: str) -> Run:
         """Return the run with this key."""
         with self._session() as connection:
-            row = connection.execute(f"SELECT {_COLUMNS} FROM runs WHERE key = ?", (self._blob(key),)).fetchone()
+            row = connection.execute(f"{_SELECT} WHERE key = ?", (self._blob(key),)).fetchone()
             if row is None:
                 raise InvalidInput(f"{self}: no run has the key {key}.")
-            return self._reader(connection)(row)
+            return self._run(row)
 
     def finished(self, keys: Iterable[str]) -> set[str]:
         """Return which of the keys have finished."""
@@ -303,7 +295,7 @@ class RunStore(Displayed):
         query = """SELECT json, count(*) FROM runs JOIN documents ON documents.id = family
             WHERE error IS NULL GROUP BY family ORDER BY min(runs.id)"""
         with self._session() as connection:
-            return [(_family(text), count) for text, count in connection.execute(query)]
+            return [(from_record(RunFamily, parse_json(text)), runs) for text, runs in connection.execute(query)]
 
     def audits(self) -> list[AuditSpec]:
         """Return what the audits in this store run and ask, in the order in which they came."""
@@ -336,50 +328,23 @@ class RunStore(Displayed):
         with self._session():
             return {digest: self.output(level, digest) for digest in digests}
 
-    def _reader(self, connection: sqlite3.Connection) -> Callable[[Row], Run]:
-        """Return what makes a run of a row, whose digest is checked; what many rows share is read once."""
-
-        @cache
-        def text(number: int) -> str:
-            row = connection.execute("SELECT json FROM documents WHERE id = ?", (number,)).fetchone()
-            if row is None:
-                raise self.damaged(f"there is no document {number!r:.20}")
-            return str(row[0])
-
-        @cache
-        def documents(family: int, about: int) -> str:
-            return _both(text(family), text(about))
-
-        @cache
-        def shared(family: int, about: int) -> tuple[RunFamily, tuple[str, ...], Run]:
-            runs, (levels, status, claims, made_with) = _family(text(family)), parse_json(text(about))
-            run = Run(
-                Fingerprints(),
-                {},
-                None if status is None else Status.from_json(status),
-                Claims.from_json(claims, speaker(runs.algorithm)),
-                made_with=made_with,
-            )
-            return runs, tuple(levels), run
-
-        def read(row: Row) -> Run:
-            *own, family, about, digest = row
-            if digest != _digest(own, documents(family, about)):
-                raise self.damaged("a run was changed after it was written")
-            runs, levels, run = shared(family, about)
-            key, shared_seed, sample, digests, history, samples, seconds, error = own
-            prints = Fingerprints({name: digests[32 * i : 32 * i + 32].hex() for i, name in enumerate(levels)})
-            return run.but(
-                fingerprints=prints,
-                outputs=KeptOutputs(prints, self.output),
-                samples=None if samples is None else int(samples),
-                history={} if history is None else KeptHistory(history.hex(), self.output),
-                spec=runs.spec(int(shared_seed), sample, key.hex()),
-                seconds=seconds,
-                error=error,
-            )
-
-        return read
+    def _run(self, row: Row) -> Run:
+        """Return the run of a row, whose digest is checked."""
+        *own, family, about, digest = row
+        if digest != _digest(own, _both(family, about)):
+            raise self.damaged("a run was changed after it was written")
+        key, shared_seed, sample, digests, history, samples, seconds, error = own
+        runs, levels, run = _shared(family, about)
+        prints = Fingerprints({name: digests[32 * i : 32 * i + 32].hex() for i, name in enumerate(levels)})
+        return run.but(
+            fingerprints=prints,
+            outputs=KeptOutputs(prints, self.output),
+            samples=None if samples is None else int(samples),
+            history={} if history is None else KeptHistory(history.hex(), self.output),
+            spec=runs.spec(int(shared_seed), sample, key.hex()),
+            seconds=seconds,
+            error=error,
+        )
 
     def _blob(self, digest: str) -> bytes:
         try:
@@ -433,8 +398,8 @@ def decode(owner: str, name: str, data: bytes, digest: str) -> Any:
 
 def _encode_history(history: Mapping[str, NDArray[np.float64]]) -> bytes:
     """Write a history: the names of its columns, which may be any text, and their lengths as JSON, then the numbers."""
-    heading = json_text([[name, column.size] for name, column in history.items()])
-    return b"".join([heading.encode(), b"\n", *(column.astype("<f8").tobytes() for column in history.values())])
+    heading = canonical_json([[name, column.size] for name, column in history.items()])
+    return b"".join([heading, b"\n", *(column.astype("<f8").tobytes() for column in history.values())])
 
 
 def _decode_history(data: bytes) -> dict[str, NDArray[np.float64]]:
@@ -478,17 +443,23 @@ def _number(connection: sqlite3.Connection, text: str) -> int:
     return int(connection.execute("SELECT id FROM documents WHERE json = ?", (text,)).fetchone()[0])
 
 
-def _family(text: str) -> RunFamily:
-    return from_record(RunFamily, parse_json(text))
+@lru_cache(maxsize=256)  # many rows share them
+def _shared(family: str, about: str) -> tuple[RunFamily, tuple[str, ...], Run]:
+    """Return what documents say: the family of a run, the names of its levels, and a run without what is its own."""
+    runs, (levels, status, claims, made_with) = from_record(RunFamily, parse_json(family)), parse_json(about)
+    ended = None if status is None else Status.from_json(status)
+    claimed = Claims.from_json(claims, speaker(runs.algorithm))
+    return runs, tuple(levels), Run(Fingerprints(), {}, ended, claimed, made_with=made_with)
+
+
+@lru_cache(maxsize=256)
+def _both(family: str, about: str) -> str:
+    """Return the digest of the documents of a run."""
+    return hashlib.sha256(f"{family}\n{about}".encode()).hexdigest()
 
 
 def _text(value: Json) -> str:
     return canonical_json(value).decode()
-
-
-def _both(family: str, about: str) -> str:
-    """Return the digest of the documents of a run."""
-    return hashlib.sha256(f"{family}\n{about}".encode()).hexdigest()
 
 
 def _digest(*parts: object) -> bytes:

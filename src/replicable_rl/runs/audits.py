@@ -16,11 +16,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from replicable_rl.canonical import Json, from_json, from_record, record_json
-from replicable_rl.display import Displayed, described, short_repr
-from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, plain_number, shown
+from replicable_rl.display import Displayed, short_repr
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.runs.specs import COUNTS, OWN, Logged, ObjectSpec, RunFamily, RunSpec, check_objects, put
-from replicable_rl.wording import brief, plural
 
 if TYPE_CHECKING:
     from replicable_rl.runs.run import Run
@@ -30,17 +29,10 @@ if TYPE_CHECKING:
 class Training:
     """The questions of an audit of training code, as data; stored with it.
 
-    Attributes
-    ----------
-    evaluate : str or None
-        What measures the return of a run, by its name.
-    uniform, uniform_error : float or None
-        The mean return of the uniform policy, and its standard error (0 where it is known exactly).
-    tolerance : float or None
-        How far two actions may be apart and still count as close.
-    epsilon, delta : float or None
-        The loss (from the worst state, in values normalised to [0, 1]) that a run may have, except with probability
-        delta.
+    ``evaluate`` is the name of what measures the return of a run, ``uniform`` the mean return of the uniform policy
+    (``uniform_error``: its standard error), ``tolerance`` how far two actions may be apart and still count as close.
+    ``epsilon`` is the loss (from the worst state, in values normalised to [0, 1]) that a run may have, except with
+    probability ``delta``.
     """
 
     evaluate: str | None = None
@@ -71,12 +63,8 @@ class Logs:
 
     Attributes
     ----------
-    names : tuple of str
-        What people call them: their files, or "log 1", "log 2", ...
-    digests : tuple of str
-        Which data they are.
-    rows : tuple of int
-        How many transitions each has.
+    names, digests, rows
+        What people call them, which data they are, and how many transitions each has.
     compared, differing : int
         Pairs of logs that had anything in common to be compared by, and how many of them differ by more than chance.
     pairs : tuple of LogPair
@@ -138,24 +126,13 @@ class AuditSpec(Displayed):
 
     Attributes
     ----------
-    problem, algorithm : ObjectSpec
-        What is run.
     shared_seeds : int or tuple of int
         How many shared seeds J follow from ``seed``, or the seeds themselves.
     runs_per_seed : int
         Runs R >= 2 on fresh samples under each of them.
-    seed : int
-        What all other seeds follow from.
-    confidence : float
-        Of every interval.
-    sampler : str
-        Who draws the samples.
-    rho : float or None
-        What is promised: two runs differ with at most this probability.
-    require : float or None
-        The agreement that is asked for at ``level``.
-    level : str
-        What the question is about. "policy": of runs without one, about the last level that they have.
+    rho, require : float or None
+        What is promised: two runs differ with at most this probability; and the agreement that is asked for at
+        ``level``. "policy": of runs without one, about the last level that they have.
     shared, fresh : str
         Which randomness the runs of a pair have in common, and which they do not.
     code : str or None
@@ -186,27 +163,22 @@ class AuditSpec(Displayed):
     training: Training | None = None
     job: Any = field(default=None, compare=False, repr=False)
 
+    __repr__ = short_repr
+
     def __post_init__(self) -> None:
         check_objects("AuditSpec", problem=self.problem, algorithm=self.algorithm)
+        runs = self.runs_per_seed if self.logs is None else len(self.logs.digests)
         put(
             self,
             seed=check_integer("audit", "seed", self.seed, low=0, high=MAX_SEED),
             confidence=check_in_open_interval("audit", "confidence", self.confidence),
-            runs_per_seed=_check_runs(self.runs_per_seed) if self.logs is None else len(self.logs.digests),
+            runs_per_seed=check_integer("audit", "runs_per_seed", runs, low=2, high=_MOST),
             shared_seeds=_check_seeds(self.shared_seeds, self._seeds_end),
             rho=None if self.rho is None else check_in_open_interval("audit", "rho", self.rho),
             require=None if self.require is None else check_in_open_interval("audit", "require", self.require),
         )
         if self.size > _MOST:
-            product = f"{self.n_seeds} shared seeds x {self.runs_per_seed} runs"
-            raise InvalidInput(f"audit: {product} are more than {_MOST} runs.")
-
-    def __repr__(self) -> str:
-        of = f"{brief(self.problem.text, 150)}, {brief(self.algorithm.text, 150)}"
-        size = f"{plural(self.n_seeds, 'shared seed')} × {plural(self.runs_per_seed, 'run')}"
-        asked = {"seed": self.seed, "confidence": self.confidence, "rho": self.rho, "require": self.require}
-        given = "".join(f", {name}={value}" for name, value in asked.items() if value is not None)
-        return described(self, f"{of}: {size}{given}, level={self.level!r}")
+            raise InvalidInput(f"audit: {self.n_seeds} shared seeds x {runs} runs are more than {_MOST} runs.")
 
     @cached_property
     def family(self) -> RunFamily:
@@ -307,14 +279,6 @@ class AuditSpec(Displayed):
     def from_json(cls, data: Json) -> AuditSpec:
         """Read the JSON form back."""
         return from_record(cls, from_json(data))
-
-
-def _check_runs(runs_per_seed: object) -> int:
-    if plain_number(runs_per_seed) == 1:
-        raise InvalidInput(
-            "audit: runs_per_seed must be at least 2, got 1. One run under a shared seed has nothing to agree with."
-        )
-    return check_integer("audit", "runs_per_seed", runs_per_seed, low=2, high=_MOST)
 
 
 def _check_seeds(shared_seeds: Any, end: int) -> int | tuple[int, ...]:
