@@ -14,7 +14,7 @@ from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.sampler import Counts
 from replicable_rl.queries import RStat
 from replicable_rl.randomness import SharedRandomness, sample_stream
-from replicable_rl.rules import EmpiricalModel, Margin, RandomTolerance, Tuning
+from replicable_rl.rules import EmpiricalModel, RandomTolerance, Tuning
 from replicable_rl.sampling import OutcomeCounts
 
 GRID = rr.make("two-goals-v1")
@@ -121,16 +121,6 @@ def test_a_rule_may_ask_the_model_about_policies_alone(policy: np.ndarray) -> No
     for ask in asked:
         with pytest.raises(InvalidInput, match="polic"):
             ask(model())
-
-
-def test_a_margin_of_another_model_makes_nothing_sure() -> None:
-    rule, small = (
-        RandomTolerance(0.1),
-        EmpiricalModel(rr.make("chain-v1"), Counts(rr.make("chain-v1")).draw(10**6, sample_stream(1))),
-    )
-    for margin in (Margin.of(small, 0.1), Margin.without_values(model(), 0.1)):
-        with pytest.raises(InvalidInput, match="margin must be that of a model of this size"):
-            rule.decide(model(), SharedRandomness(1), Tuning(0.1, 0.1, margin=margin))
 
 
 def test_other_rewards_and_policies_of_tables() -> None:

@@ -71,7 +71,7 @@ def _hostile(
         cuts = choose(model.gap)
         if not cuts.size:
             cuts = _worst_cuts(walk, model)
-        published = Cuts(cuts, np.zeros(4, dtype=np.int64), np.zeros(4), (0, 1, 2), mdp.spec, SPENT, walk.n, DOUBT)
+        published = Cuts(cuts, np.zeros(4, dtype=np.int64), np.zeros(4), (0, 1, 2), mdp.spec, SPENT, walk.n)
         decision = PublishedCuts(published).decide(
             model, SharedRandomness(int(rng.integers(2**32))), Tuning(SPENT, 0.0)
         )

@@ -19,9 +19,7 @@ from typing import Any
 import numpy as np
 
 from replicable_rl.algorithms import PlugInPolicy
-from replicable_rl.algorithms.exploring import hardly_reached
 from replicable_rl.algorithms.plan import Plan
-from replicable_rl.algorithms.plug_in_policy import fewest_samples
 from replicable_rl.canonical import Json, array_digest
 from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, shown
@@ -33,8 +31,6 @@ from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
 from replicable_rl.rules import Cuts
-from replicable_rl.rules.publishing import choose_cuts
-from replicable_rl.rules.rule import action_order
 from replicable_rl.runs import (
     COUNTS,
     OURS,
@@ -50,7 +46,6 @@ from replicable_rl.runs import (
     Sample,
     provider,
 )
-from replicable_rl.theory.decisions import SPENT
 from replicable_rl.wording import number
 
 
@@ -435,14 +430,5 @@ def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = 
     refuse_endless(source, algorithm)
     seed = fresh_seed() if sample_seed is None else sample_seed
     rng = sample_stream(check_integer("publish", "sample_seed", seed, low=0, high=MAX_SEED))
-    plan = algorithm.plan(source)
-    model, _ = algorithm.estimate(source, plan, rng)
-    if plan.numbers.recorded:
-        model = model.at_least(fewest_samples(model, None))  # as everybody does who uses the cuts
-    tuning = algorithm.tuning(plan)._replace(spent=SPENT * algorithm.epsilon)  # whatever the rule itself would spend
-    order = algorithm.decider.order
-    if plan.numbers.explores:
-        few = hardly_reached(model, tuning, None, action_order(order, model.n_actions))
-        tuning = tuning._replace(ignored=None if few is None else few.states)
-    cuts = choose_cuts(model, tuning, order)
+    cuts = algorithm.publish(source, rng)
     return replace(cuts, names=problem.labels) if isinstance(problem, Dataset) else cuts  # no id stands for a log

@@ -12,12 +12,14 @@ any way, for only the last decision must agree.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
 from replicable_rl.algorithms.exploring import Ignored, collect, hardly_reached, left_at_default
+<<<<<<< HEAD
 from replicable_rl.algorithms.plan import Plan, Promise, Promises, Shape, accurate, replicable, sure_of
 from replicable_rl.data.few import taken_all_the_same, taken_for_the_worst, threshold
 from replicable_rl.errors import InvalidInput, speaking_as
@@ -35,6 +37,16 @@ from replicable_rl.runs import (
     StatusCode,
     asks_for_nothing,
 )
+=======
+from replicable_rl.algorithms.plan import Columns, Plan, Promise, Shape, Statement, Statements
+from replicable_rl.errors import InvalidInput, speaking_as
+from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
+from replicable_rl.rules import AffordableTolerance, Cuts, Decision, EmpiricalModel, Margin, Rule, Tuning, as_rule
+from replicable_rl.rules.model import threshold
+from replicable_rl.rules.publishing import choose_cuts
+from replicable_rl.rules.rule import decided_by, usual_order
+from replicable_rl.runs import CERTIFICATE, EMPTY, FIXED_SEED, THIS_SEED, Claims, Run, Status, StatusCode
+>>>>>>> 179ecb6 (Choose cuts and few rows in the rules, and compare gaps in one place)
 from replicable_rl.theory import PlugInNumbers, Units, decisions, plug_in_policy
 from replicable_rl.theory.decisions import EXACT, PROVED, SPENT, check_plug_in
 from replicable_rl.theory.numbers import ACCURACY, MOST, REPLICABILITY
@@ -47,6 +59,11 @@ _AFFORDABLE = AffordableTolerance()
 _PROOFS = "docs/proofs-decisions.md"
 _PARAMETERS = {decisions.ROUNDED: "beta", decisions.GUMBEL: "lambda", decisions.TOLERANCE: "x"}
 _PARAMETERS |= {decisions.PUBLISHED: "doubt"}
+<<<<<<< HEAD
+=======
+_SAME = {decisions.ROUNDED: "Q, policy", decisions.GREEDY: "-"}  # the others: the policy
+_NAMED = 5  # pairs that a status names
+>>>>>>> 179ecb6 (Choose cuts and few rows in the rules, and compare gaps in one place)
 
 
 class Decided(NamedTuple):
@@ -138,6 +155,7 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         return super()._parameters() | {"rule": self.decider.id, "parameter": self.decider.parameter}
 
     def _numbers(self, shape: Shape) -> PlugInNumbers:
+<<<<<<< HEAD
         given = self._parameters()
         horizon, budget = given.pop("horizon"), self.budget
         given |= {"known_rewards": shape.known_rewards, "allowed_pairs": shape.pairs}
@@ -145,33 +163,29 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         if shape.rows is None and not shape.played:
             return plug_in_policy(**given)
         if shape.rows is not None:
+=======
+        given = self._parameters() | shape._asdict()
+        rows, played, horizon, budget = (given.pop(name) for name in ("rows", "played", "horizon", "budget"))
+        if rows is not None:
+>>>>>>> 179ecb6 (Choose cuts and few rows in the rules, and compare gaps in one place)
             if self.samples is not None or budget is not None:
                 raise InvalidInput(
                     "PlugInPolicy: the samples of a log are drawn already. Leave out samples and budget; split the "
                     "log to use less."
                 )
-            budget = shape.rows
-        else:
+            budget = rows
+        elif played:
             horizon = horizon or math.ceil(math.log(1.0 / (self.epsilon * (1.0 - shape.gamma))) / (1.0 - shape.gamma))
-            self._check_episodes(horizon)
-        assert budget is not None
-        given["budget"] = max(budget, shape.n_states * shape.n_actions)  # it need not try every pair
-        numbers = plug_in_policy(**given)
-        kind: dict[str, Any] = {"horizon": horizon, "recorded": shape.rows is not None}
-        return replace(numbers, budget=budget, spent=SPENT * self.epsilon, **kind)
-
-    def _check_episodes(self, horizon: int) -> None:
-        if self.budget is None:
-            raise InvalidInput(
-                "PlugInPolicy: a problem that is played in episodes needs a budget of steps, for no proof says how "
-                "many. Give budget=... such as 10**6."
-            )
-        if self.budget < horizon:
-            shorter = "give a horizon, the steps of an episode" if self.horizon is None else "lower horizon"
-            raise InvalidInput(
-                f"PlugInPolicy: budget must allow one episode of {horizon} steps, got {self.budget}. Raise budget or "
-                f"{shorter}."
-            )
+            if budget is None or budget < horizon:
+                raise InvalidInput(
+                    "PlugInPolicy: budget must be given for a problem that is played in episodes, and allow one of "
+                    f"{horizon} steps, got {budget}. Raise budget, or lower horizon, the steps of an episode."
+                )
+        else:
+            return plug_in_policy(**given, budget=budget)
+        most = max(budget, shape.n_states * shape.n_actions)  # it need not try every pair
+        numbers = plug_in_policy(**given, budget=most)
+        return replace(numbers, budget=budget, spent=SPENT * self.epsilon, horizon=horizon, recorded=rows is not None)
 
     def _promises(self, shape: Shape, numbers: PlugInNumbers) -> Promises:
         clause = f"the policy is within {numbers.epsilon:g} of optimal {_where(shape, numbers)} (values in [0, 1])"
@@ -202,29 +216,55 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         by = f" with {name}={number(numbers.parameter, 3)}" if name else ""
         return [f"no number of samples proves a loss of {numbers.epsilon:g} for rule={numbers.rule}{by}"]
 
+<<<<<<< HEAD
+=======
+    def _table(self, plan: Plan[PlugInNumbers]) -> tuple[str, str, Columns]:
+        """Return a row for every rule, and first of all for this run."""
+        numbers = plan.numbers
+        heading = f"plug-in policy, rule {numbers.rule}: the policy loses at most epsilon {_where(plan)}"
+        if numbers.explores:
+            exploring = {
+                "transitions in all": numbers.samples,
+                "steps of an episode": numbers.horizon,
+                "spent by the rule": numbers.spent,
+            }
+            return heading, f"{number(numbers.samples)} transitions", {"this run": exploring}
+        promise: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "over": self.over}
+        promise |= {"known_rewards": numbers.known_rewards, "allowed_pairs": numbers.allowed_pairs}
+        sizes = numbers.n_states, numbers.n_actions, numbers.gamma
+        rules = {"this run": _row(numbers)}
+        rules |= {rule: _row(plug_in_policy(*sizes, **promise, rule=rule)) for rule in PROVED}
+        n = number(numbers.per_pair) if numbers.per_pair < MOST else "2**200, where the search ends"
+        columns = {name: {rule: row[name] for rule, row in rules.items()} for name in rules["this run"]}
+        return heading, f"n = {n}", columns
+
+>>>>>>> 179ecb6 (Choose cuts and few rows in the rules, and compare gaps in one place)
     def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r and one batch of fresh samples from ``rng``."""
         plan = self.plan(source)
         model, samples = self.estimate(source, plan, rng)
-        decision, model, ignored = self.decide(model, plan, shared)
+        decided = self.decide(model, plan, shared)
+        decision, model, _ = decided
         outputs = dict(decision.outputs)
         if "value" in outputs:
             outputs["value"] = Units.of(source).value_to_user(outputs["value"])
+<<<<<<< HEAD
         status = _status(source, model, plan.numbers, decision, samples, ignored)
         claims = self._claims(plan, model.off, good_seed=decision.sure)
         if source.trust.conditions:  # no table says what can be gained
             claims = claims.beside(model.gain)
             if model.best.value.any() and model.gain <= self.epsilon and plan.numbers.spent > 0.0:
                 claims = replace(claims, gain=model.gain)
+=======
+        claims = plan.claims(good_seed=decision.sure)
+        if model.off > EXACT:  # gamma is so near to 1 that too few digits are left for a proof
+            why = f"with gamma={model.gamma!r} planning is off by up to {model.off:.1g}, and proofs allow 1e-10"
+            claims = Claims(missing=dict.fromkeys((ACCURACY, REPLICABILITY), f"{why}: lower gamma"))
+        if plan.conditions and claims.accuracy is not None:  # of other sources no table is known
+            claims = claims.beside(model.gain)
+        status = Status(StatusCode.COMPLETED, "; ".join(_said(source, decided, plan.numbers, samples)))
+>>>>>>> 179ecb6 (Choose cuts and few rows in the rules, and compare gaps in one place)
         return Run.of(outputs, status=status, claims=claims, samples=samples)
-
-    def _claims(self, plan: Plan[PlugInNumbers], off: float, *, good_seed: bool) -> Claims:
-        """Return what is claimed of a run whose planning is off by so much, in values normalised to [0, 1]."""
-        if off <= EXACT:
-            return plan.claims(good_seed=good_seed)
-        gamma = plan.numbers.gamma  # so near to 1 that too few digits are left for a proof
-        why = f"with gamma={gamma!r} planning is off by up to {off:.1g}, and proofs allow 1e-10: lower gamma"
-        return Claims(missing={ACCURACY: why, REPLICABILITY: why})
 
     def estimate(self, source: Any, plan: Plan[PlugInNumbers], rng: np.random.Generator) -> tuple[EmpiricalModel, int]:
         """Return the empirical model of one batch of fresh samples, and how many they are."""
@@ -245,72 +285,53 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         """
         numbers, rule = plan.numbers, self.decider
         if numbers.recorded:  # who published a rule could not know a later seed
-            model = model.at_least(fewest_samples(model, None if rule.published else shared))
-        tuning, ignored = self.tuning(plan), None
+            model = model.at_least(threshold(model.visits, None if rule.published else shared))
+        tuning = Tuning(numbers.spent, numbers.parameter, self.over)
         if numbers.explores and not rule.published:
             ignored = hardly_reached(model, tuning, shared, rule.preferred(model.n_actions))
-        if ignored is not None:
-            decision = decided_by(rule, model, shared, tuning._replace(ignored=ignored.states))
-            left = left_at_default(decision, ignored, model, tuning, shared)
-            if left is not None:
-                return Decided(left, model, ignored)
+            if ignored is not None:
+                decision = decided_by(rule, model, shared, tuning._replace(ignored=ignored.states))
+                left = left_at_default(decision, ignored, model, tuning, shared)
+                if left is not None:
+                    return Decided(left, model, ignored)
         decision = decided_by(rule, model, shared, tuning)
-        if not numbers.explores and rule.id in PROVED and _may_be_sure(numbers, model, decision):
+        if numbers.is_known and _may_be_sure(numbers, model, decision):
             decision = decided_by(rule, model, shared, tuning._replace(margin=Margin.of(model, self.delta)))
         return Decided(decision, model, None)
 
-    def tuning(self, plan: Plan[PlugInNumbers]) -> Tuning:
-        """Return what the plan tells the rule."""
-        return Tuning(plan.numbers.spent, plan.numbers.parameter, self.over)
-
-
-def fewest_samples(model: EmpiricalModel, shared: SharedRandomness | None) -> float:
-    """Return how many samples a pair of a log needs to count, see :mod:`replicable_rl.data.few`."""
-    return threshold(model.visits, shared)
+    def publish(self, source: Any, rng: np.random.Generator) -> Cuts:
+        """Return the cuts of one batch of fresh samples; of the rule only the order of actions matters."""
+        plan, order = self.plan(source), self.decider.order
+        model, _ = self.estimate(source, plan, rng)
+        tuning = Tuning(SPENT * self.epsilon, 0.0, self.over)  # whatever the rule itself would spend
+        if plan.numbers.recorded:
+            model = model.at_least(threshold(model.visits, None))  # as everybody does who uses the cuts
+        if plan.numbers.explores:
+            usual = usual_order(model.n_actions) if order is None else np.array(order)
+            few = hardly_reached(model, tuning, None, usual)
+            tuning = tuning._replace(ignored=None if few is None else few.states)
+        return choose_cuts(model, tuning, order)
 
 
 def _may_be_sure(numbers: PlugInNumbers, model: EmpiricalModel, decision: Decision) -> bool:
     """Whether margins are worth looking at: they are at least what the noisiest pair asks for in a second run."""
-    log_term, n = math.log(6.0 * numbers.sizes.pairs / numbers.delta), float(numbers.per_pair)
-
-    def may(largest: float) -> bool:
-        spread = largest - (0.0 if numbers.known_rewards else (1.0 - numbers.gamma) / 2.0)
-        least = min(numbers.sizes.kappa * math.sqrt(log_term / (2.0 * n)), spread * math.sqrt(2.0 * log_term / n))
-        return decision.nearest > 2.0 * max(least, 0.0) * numbers.sizes.horizon
-
     if 2.0 * numbers.delta >= 1.0 or model.off > EXACT:
         return False
-    # A few pairs may be noisy enough already; only if not, all are looked at.
-    return (
-        may(model.spread_of_some()) and _loss_may_be_sure(numbers, model, decision) and may(float(model.spread.max()))
-    )
+    log_term, n = math.log(6.0 * numbers.sizes.pairs / numbers.delta), float(numbers.per_pair)
+    spread = model.spread_of_some() - (0.0 if numbers.known_rewards else (1.0 - numbers.gamma) / 2.0)
+    least = min(numbers.sizes.kappa * math.sqrt(log_term / (2.0 * n)), spread * math.sqrt(2.0 * log_term / n))
+    return decision.nearest > 2.0 * max(least, 0.0) * numbers.sizes.horizon
 
 
-def _loss_may_be_sure(numbers: PlugInNumbers, model: EmpiricalModel, decision: Decision) -> bool:
-    """Whether a rule that looks at losses can tell what it accepts from what it does not, whatever the error of Q^."""
-    if decision.loss is None:
-        return True
-    largest = float(model.gap_of(decision.outputs["policy"]).max())
-    return Margin.without_values(model, numbers.delta).loss(largest) < numbers.spent
-
-
-def _status(
-    source: Any,
-    model: EmpiricalModel,
-    numbers: PlugInNumbers,
-    decision: Decision,
-    samples: int,
-    ignored: Ignored | None,
-) -> Status:
+def _said(source: Any, decided: Decided, numbers: PlugInNumbers, samples: int) -> list[str]:
     """Say what was decided on what data, what the data did not reach, and whether anything was asked."""
-    policy = decision.outputs.get("policy")
+    decision, model, ignored = decided
+    policy, n_actions = decision.outputs.get("policy"), model.n_actions
     said = [f"decided from {number(samples)} samples"]
     said += [decision.said] if decision.said else []
-    at_stake = (
-        model.gain if source.trust.conditions else model.most_to_lose(numbers.over)
-    )  # of a table, audits know the gain
     if not model.best.value.any():
         said.append("no sample had a reward above the lowest that there may be, so that all policies look alike")
+<<<<<<< HEAD
     elif at_stake <= numbers.epsilon and numbers.spent > 0.0:
         said.append(f"epsilon={numbers.epsilon:g} {asks_for_nothing(model.gain)} on the empirical model: lower it")
     if model.never_tried.size:
@@ -319,16 +340,54 @@ def _status(
         if named is not None and policy is not None:
             taken = np.intersect1d(pairs, np.arange(model.n_states) * model.n_actions + policy)
             said += taken_all_the_same(taken.tolist(), named)
+=======
+    elif source.trust.conditions and model.gain <= numbers.epsilon and numbers.spent > 0.0:  # audits of tables know it
+        said.append(f"epsilon={numbers.epsilon:g} {EMPTY}{number(model.gain, 3)} on the empirical model: lower it")
+    pairs = model.never_tried
+    if pairs.size:
+        worst = f"{plural(pairs.size, 'pair')} of {source.support.pairs}"
+        if isinstance(source, Recorded):
+            few = f"fewer than {number(model.fewest_counted, 3)} rows" if model.fewest_counted > 1.0 else "no rows"
+            said.append(f"{worst} with {few}, taken for the worst: {_names(pairs, source.pair_names)}")
+            if policy is not None and (taken := pairs[policy[pairs // n_actions] == pairs % n_actions]).size:
+                said.append(f"taken all the same: {_names(taken, source.pair_names)}")
+        else:
+            said.append(f"{worst} never tried, taken for the worst")
+>>>>>>> 179ecb6 (Choose cuts and few rows in the rules, and compare gaps in one place)
     if ignored is not None and policy is not None:
         many, first = plural(int(ignored.states.sum()), "state"), "the first allowed action"
         first = f"action {ignored.actions[0]}" if source.support.whole else first
         lost = f"{short_loss(model.loss(policy, numbers.over))} on the empirical model"
         said.append(f"{many} hardly ever reached and left at {first}, with which the whole policy loses {lost}")
-    return Status(StatusCode.COMPLETED, "; ".join(said))
+    return said
+
+
+def _names(pairs: np.ndarray, named: Callable[[int], str]) -> str:
+    names = ", ".join(map(named, pairs[:_NAMED].tolist()))
+    return names + (f" and {pairs.size - _NAMED} more" if pairs.size > _NAMED else "")
 
 
 def _where(shape: Shape, numbers: PlugInNumbers) -> str:
     """Say where the policy loses no more than epsilon."""
+<<<<<<< HEAD
     if numbers.over == "initial" and numbers.rule in (decisions.AFFORDABLE, decisions.PUBLISHED):
         return "on average over all states" if shape.anywhere else "from the first state on"
     return "in every state"
+=======
+    numbers = plan.numbers
+    on_average = numbers.over == "initial" and numbers.rule in (decisions.AFFORDABLE, decisions.PUBLISHED)
+    start = "on average over all states" if plan.anywhere else "from the first state on"
+    return start if on_average else "in every state"
+
+
+def _row(numbers: PlugInNumbers) -> dict[str, float | str | None]:
+    name, proved = _PARAMETERS.get(numbers.rule), numbers.per_pair < MOST
+    return {
+        "n per pair": numbers.per_pair if proved else "none",
+        "in all": numbers.samples if proved else "none",
+        "parameter": f"{name}={number(numbers.parameter, 3)}" if name else None,
+        "same": _SAME.get(numbers.rule, "policy"),
+        "differ": bound(numbers.rho_proved),
+        "loss": bound(numbers.error_proved),
+    }
+>>>>>>> 179ecb6 (Choose cuts and few rows in the rules, and compare gaps in one place)

@@ -171,4 +171,4 @@ def show_cuts(mdp: TabularMDP | Dataset, cuts: Cuts, numbers: PlugInNumbers, nam
     drawn = f"{number(numbers.samples)} steps" if numbers.explores else f"{number(cuts.samples)} samples of every pair"
     out.print(title(mdp, name, drawn * isinstance(mdp, TabularMDP)))
     out.print(table)
-    out.print(cuts.about_margins)
+    out.print(repr(cuts))

@@ -27,6 +27,7 @@ from replicable_rl.rules.published import Cuts, PublishedCuts
 from replicable_rl.rules.rounded import RoundedQ
 from replicable_rl.rules.rule import Decision, Margin, Rule, Tuning
 from replicable_rl.rules.tolerance import RandomTolerance
+from replicable_rl.runs import OURS, provider
 
 __all__ = [
     "SHIPPED",
@@ -62,7 +63,7 @@ def as_rule(value: Any) -> Rule:
     replicable_rl.errors.InvalidInput: rule: no rule is called 'affordabel'. Did you mean 'affordable'?
     """
     if isinstance(value, Rule):
-        if not value.id or SHIPPED.get(value.id, type(value)) is not type(value):
+        if not value.id or (value.id in SHIPPED and provider(value) != OURS):
             raise InvalidInput(
                 f"rule: a rule of your own must have an id of its own, got {value.id!r}. Choose another."
             )
@@ -77,16 +78,14 @@ def as_rule(value: Any) -> Rule:
     if name not in SHIPPED:
         hint = did_you_mean(name, SHIPPED) or f" Known: {', '.join(SHIPPED)}."
         raise InvalidInput(f"rule: no rule is called {shown(name)}.{hint}")
-    rule, known = SHIPPED[name], [field.name for field in fields(SHIPPED[name])]
+    known = [field.name for field in fields(SHIPPED[name])]
     if others := [setting for setting in settings if setting not in known]:
         has = f"It has: {', '.join(known)}." if known else "It has none."
         raise InvalidInput(f"rule: {name} has no setting {', '.join(others)}. {has}")
-    if rule is PublishedCuts and not isinstance(settings.get("cuts"), Cuts):
-        digest = settings.get("cuts")
-        why = f"only their digest is known, {shown(digest)}" if isinstance(digest, str) else "none are named"
+    if name == PublishedCuts.id and not isinstance(settings.get("cuts"), Cuts):
         raise InvalidInput(
-            f"rule: published cuts must be given, and {why}. Give rule=rules.PublishedCuts(cuts), or the .npz file "
-            "that holds them."
+            "rule: published cuts must be given: an id, or their digest, does not hold them. Give "
+            "rule=rules.PublishedCuts(cuts), or the .npz file of the cuts."
         )
-    made: Rule = rule(**settings)
+    made: Rule = SHIPPED[name](**settings)
     return made

@@ -20,7 +20,7 @@ import numpy as np
 
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.model import EmpiricalModel, Floats
-from replicable_rl.rules.rule import Decision, Margin, Ordered, Tuning, first_within, gaps_are_sure
+from replicable_rl.rules.rule import Decision, Margin, Ordered, Tuning, first_within
 from replicable_rl.theory import decisions
 from replicable_rl.theory.decisions import FLOOR, LEAST, POWER, SOFTENING, tolerances
 
@@ -29,10 +29,7 @@ from replicable_rl.theory.decisions import FLOOR, LEAST, POWER, SOFTENING, toler
 class AffordableTolerance(Ordered):
     """The first action that is nearly the best, by the coarsest tolerance whose estimated loss stays within epsilon.
 
-    Parameters
-    ----------
-    order : tuple of int, optional
-        In which order actions are preferred; None: as numbered, coarse steps first where they are many.
+    ``order`` says in which order actions are preferred; None: as numbered, coarse steps first where they are many.
     """
 
     order: tuple[int, ...] | None = None
@@ -44,18 +41,17 @@ class AffordableTolerance(Ordered):
         u, w = shared.uniform("decide/affordable", shape=2).tolist()
         order, weight, margin = self.preferred(model.n_actions), state_weights(model, tuning), tuning.margin
         limit = tuning.spent * (LEAST + (1.0 - LEAST) * w)
+        stretch = _stretch(margin, tuning) if margin is not None else 1.0
         nearest, sure, lost, affordable = np.inf, margin is not None, 0.0, False
         policy = np.full(model.n_states, -1)
         for x in tolerances(model.sizes, tuning.spent):
-            r, before = np.full(model.n_states, x * (1.0 + u)), policy
-            policy, room = first_within(model.gap, r, order, weight)
+            before, r = policy, np.full(model.n_states, x * (1.0 + u))
+            policy, room, clear = first_within(model.gap, r, order, weight, margin, stretch)
             nearest = min(nearest, room)
             if not np.array_equal(policy, before):
                 affordable, lost = model.loses_at_most(policy, limit, tuning.over, roughly=margin is None)
-            if margin is not None and sure:
-                stretch = _stretch(margin, tuning.spent) if tuning.over == "initial" else 1.0
-                sure = gaps_are_sure(model.gap, r, order, margin, weight, stretch)
-                sure = sure and abs(lost - limit) > margin.loss(float(model.gap_of(policy).max()))
+            if margin is not None:
+                sure = sure and clear and abs(lost - limit) > margin.loss(float(model.gap_of(policy).max()))
             if affordable:
                 break
         else:  # what the bound on the losses excludes, up to rounding
@@ -72,8 +68,10 @@ def state_weights(model: EmpiricalModel, tuning: Tuning) -> Floats:
     return weight if tuning.ignored is None else np.where(tuning.ignored, 0.0, weight)
 
 
-def _stretch(margin: Margin, spent: float) -> float:
+def _stretch(margin: Margin, tuning: Tuning) -> float:
     """Return the factor within which the weight of a state stays in a second run."""
+    if tuning.over != "initial":
+        return 1.0
     s = margin.sizes
-    moved = s.gamma * s.horizon * (POWER * SOFTENING / spent * margin.value + margin.rows)  # of o, in l1
+    moved = s.gamma * s.horizon * (POWER * SOFTENING / tuning.spent * margin.value + margin.rows)  # of o, in l1
     return 1.0 + s.n_states * moved / (4.0 * FLOOR)  # a single share moves by half of that at most

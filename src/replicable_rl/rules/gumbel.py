@@ -24,10 +24,7 @@ _TINY = 2.0**-54  # below the smallest positive shared number
 class SharedGumbel(Rule):
     """The best of rate * Q + shared Gumbel noise.
 
-    Parameters
-    ----------
-    rate : float, optional
-        lambda: the larger, the nearer to the best action; None: what epsilon allows.
+    ``rate`` is lambda: the larger, the nearer to the best action; None: what epsilon allows.
     """
 
     rate: float | None = None

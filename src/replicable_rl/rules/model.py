@@ -9,6 +9,12 @@ V* is fixed beforehand, so that with c(s, a) for the error of the mean
     |Q^ - Q*| <= w,    w(s, a) = c(s, a) + gamma sum over s' of P^(s'|s, a) max over b of w(s', b).
 
 c is the smaller of Hoeffding's and an empirical Bernstein bound; ``docs/proofs-decisions.md`` has the proof.
+
+*Pairs of a log with few rows.* A pair that one log saw twice and another one never would be worth something in one and
+the worst in the other. Below a threshold both take it for the worst; it is random, so that few counts are close to it.
+It goes up to 10, or to the root of what the middle pair has: with more data it grows, or two large logs would differ in
+the pairs that hardly ever occur, and it grows slowly, so that in the end every pair counts. It is never above half of
+the middle.
 """
 
 from __future__ import annotations
@@ -23,9 +29,10 @@ from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning.exact import Optimum, evaluate_policy, gain_of, optimal_values
-from replicable_rl.problem.rows import Rows
+from replicable_rl.problem.rows import Rows, indptr_of
 from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
+from replicable_rl.randomness import SharedRandomness
 from replicable_rl.sampling import EpisodeCounts, OutcomeCounts, TransitionCounts
 from replicable_rl.sampling.counts import sums
 from replicable_rl.theory import Units
@@ -42,6 +49,19 @@ _CLOSER = 1e-2  # how much more closely a policy is evaluated while a comparison
 _FURTHER = 4  # times as many steps are followed where the usual ones do not tell
 _ROUNDED_SUM = 1e-9  # more than rounding can do to a sum over states
 _SOME = 1000  # states
+_FEW = 10.0  # rows of a pair: with more, it counts, where there are not very many of the others
+
+
+def threshold(visits: Floats, shared: SharedRandomness | None) -> float:
+    """Return how many rows a pair needs to count: a shared random number, or the largest without shared numbers.
+
+    >>> threshold(np.array([0.0, 100.0, 100.0]), None), threshold(np.array([3.0, 3.0]), None)
+    (10.0, 1.5)
+    """
+    tried = visits[visits > 0.0]
+    middle = float(np.median(tried)) if tried.size else 1.0
+    most = max(min(max(_FEW, math.sqrt(middle)), middle / 2.0), 1.0)
+    return most if shared is None else float(most ** float(shared.uniform("decide/few", shape=1)[0]))
 
 
 class EmpiricalModel:
@@ -59,33 +79,40 @@ class EmpiricalModel:
 
     def __init__(self, problem: Source, counts: OutcomeCounts | TransitionCounts, *, fewest: float = 1.0) -> None:
         self.n_states, self.n_actions, self.gamma = problem.n_states, problem.n_actions, problem.gamma
-        self.known_rewards, self.spec = problem.known_rewards is not None, problem.spec
-        self._evaluated = 0.0  # how far off what was evaluated or planned with other rewards may be
+        self.known_rewards, self.spec, self.support = problem.known_rewards is not None, problem.spec, problem.support
+        self._evaluated = 0.0  # how far off what was evaluated may be
         self._made_of, self.fewest_counted = (problem, counts), fewest
         self._shares: dict[float, Floats] = {}
-        row, successor, reward, count = _outcomes(problem, counts)
-        visits, self.support = sums(row, count, self.n_states * self.n_actions), problem.support
+        seen = counts.count > 0
+        row, successor = counts.row[seen], counts.next_state[seen].astype(np.int32, copy=False)
+        count = counts.count[seen].astype(np.float64, copy=False)
+        if problem.known_rewards is not None:  # the proofs rely on them, whatever came with the samples
+            reward = problem.known_rewards.reshape(-1)[row]
+        elif isinstance(counts, OutcomeCounts):
+            reward = counts.reward[seen]
+        else:
+            reward = np.clip(counts.low + counts.excess[seen] / count, *problem.reward_range)
+        visits = sums(row, count, self.n_states * self.n_actions)
         self.visits = np.where(visits >= fewest, visits, 0.0)
         untried = self.visits == 0.0
         self.never_tried = np.flatnonzero(untried & self.support.of_rows)
         if (more := self.never_tried.size) > 0:
             kept = ~untried[row]
-            stays, worst = self.never_tried // self.n_actions, np.full(more, problem.reward_range[0])
             row = np.concatenate([row[kept], self.never_tried])
             order = np.argsort(row, kind="stable")
-            row, successor = row[order], np.concatenate([successor[kept], stays.astype(np.int32)])[order]
-            reward = np.concatenate([reward[kept], worst])[order]
+            row, stays = row[order], (self.never_tried // self.n_actions).astype(np.int32)
+            successor = np.concatenate([successor[kept], stays])[order]
+            reward = np.concatenate([reward[kept], np.full(more, problem.reward_range[0])])[order]
             count = np.concatenate([count[kept], np.ones(more)])[order]
+        initial = problem.initial
+        if initial is None and isinstance(counts, EpisodeCounts) and counts.starts is not None:
+            initial = counts.starts / float(counts.starts.sum())
+        probability = count / np.maximum(self.visits, 1.0)[row]
         self.table = TabularMDP(
-            Rows(
-                np.concatenate([[0], np.cumsum(np.bincount(row, minlength=visits.size))]),
-                successor,
-                count / np.maximum(self.visits, 1.0)[row],
-                Units.of(problem).reward(reward),
-            ),
+            Rows(indptr_of(row, visits.size), successor, probability, Units.of(problem).reward(reward)),
             n_actions=self.n_actions,
             gamma=problem.gamma,
-            initial=_initial(problem, counts),
+            initial=initial,
             reward_range=(0.0, 1.0 - problem.gamma),
             estimated=True,
             allowed=self.support.given,
@@ -93,9 +120,8 @@ class EmpiricalModel:
 
     def at_least(self, fewest: float) -> EmpiricalModel:
         """Return the model in which pairs with fewer samples count as never tried: itself, if there is none."""
-        if not ((self.visits > 0.0) & (self.visits < fewest)).any():
-            return self
-        return EmpiricalModel(*self._made_of, fewest=fewest)
+        few = ((self.visits > 0.0) & (self.visits < fewest)).any()
+        return EmpiricalModel(*self._made_of, fewest=fewest) if few else self
 
     @cached_property
     def best(self) -> Optimum:
@@ -109,7 +135,7 @@ class EmpiricalModel:
 
     @property
     def off(self) -> float:
-        """How far off everything that was planned and evaluated so far may be, in values normalised to [0, 1]."""
+        """How far off everything that was planned and evaluated so far may be."""
         return max(self.best.error, self._evaluated)
 
     @property
@@ -124,8 +150,8 @@ class EmpiricalModel:
 
     @cached_property
     def rewards(self) -> Floats:
-        """The mean reward of every pair, (S, A), normalised to [0, 1 - gamma]."""
-        return self._row_means(self.table.rows.reward)
+        """The mean reward of every pair, (S, A)."""
+        return self._means(self.table.rows.reward)
 
     @cached_property
     def fewest(self) -> float:
@@ -154,22 +180,13 @@ class EmpiricalModel:
             self._evaluated = max(self._evaluated, evaluation.error)
         return self.following.total(self.best.value - evaluation.value, over)
 
-    def most_to_lose(self, over: str = "initial") -> float:
-        """Return what no policy can lose more than on the model: all that the best one is worth."""
-        return self.following.total(self.best.value, over)
-
     def gap_of(self, policy: Integers) -> Floats:
         """Return the gaps of the actions that a policy takes, (S,)."""
-        first = np.arange(0, self.gap.size, self.n_actions)
-        taken: Floats = self.gap.reshape(-1)[first + self._actions(policy)]
-        return taken
-
-    def _actions(self, policy: Integers) -> Integers:
-        """Return a policy as compiled loops take it: one action for every state."""
         actions = self.support.actions("EmpiricalModel", policy)
         if actions is None:
             raise InvalidInput(f"EmpiricalModel: policy must hold one action for each of {self.n_states} states.")
-        return actions
+        taken: Floats = self.gap[np.arange(self.n_states), actions]
+        return taken
 
     def loses_at_most(
         self, policy: Integers, limit: float, over: str = "initial", *, roughly: bool = False
@@ -180,7 +197,7 @@ class EmpiricalModel:
         answer needs, which is that of the exact loss, unless that is within 1e-10 of the limit. ``roughly``: where the
         answer is no, how much need not be known.
         """
-        off, policy = 2.0 / (1.0 - self.gamma) * self.best.error, self._actions(policy)
+        off = 2.0 / (1.0 - self.gamma) * self.best.error
         for least, most in self._bounds(policy, limit, over, limit + off if roughly else math.inf):
             if least - off > limit or most + off <= limit:
                 return least <= limit, least if least > limit else most
@@ -215,12 +232,11 @@ class EmpiricalModel:
 
         It is that of V^ of the best policy and of this one, both fixed, from the first state on or from the worst.
         """
-        first, policy = self.table.initial, self._actions(policy)
+        first, states = self.table.initial, np.arange(self.n_states)
         if over == "worst":
             lost = self.best.value - evaluate_policy(self.table, policy, tolerance=EXACT).value
-            first = np.zeros(self.n_states)
-            first[np.argmax(lost)] = 1.0
-        states, apart = np.arange(self.n_states), np.zeros((self.n_states, self.n_actions))
+            first = (states == np.argmax(lost)).astype(np.float64)
+        apart = np.zeros(self.gap.shape)
         for sign, actions in ((1.0, self.best.policy), (-1.0, policy)):
             share, left, _ = self.following.shares(actions, self.gap_of(actions), first=first)
             apart[states, actions] += sign * share / (1.0 - left)  # as if later steps were like these
@@ -228,15 +244,17 @@ class EmpiricalModel:
         return math.sqrt(float((apart * apart).sum())) / (1.0 - self.gamma)
 
     def state_shares(self, spent: float) -> Floats:
-        """Return o(s): the discounted share of every state under a policy that is soft on the scale of the loss."""
-        if spent not in self._shares:  # a sure decision asks twice
-            from replicable_rl.planning._sweeps import team
-            from replicable_rl.rules import _kernels
+        """Return o(s): the discounted share of every state under a policy that is soft on the scale of the loss.
 
-            weight = np.empty_like(self.gap)
-            with team(self.n_states) as each:
-                each(_kernels.soften, self.gap, SOFTENING / spent, POWER // 2, weight)
-            self._shares = {**self._shares, spent: self.following.shares(weight).share}
+        It takes actions in proportion to (1 + SOFTENING gap/eps')**-POWER, by products alone.
+        """
+        if spent not in self._shares:  # a sure decision asks twice
+            soft = 1.0 + SOFTENING / spent * self.gap
+            for _ in range(POWER // 2):
+                soft = soft * soft
+            soft = 1.0 / soft
+            total = sum(soft.T, np.zeros(self.n_states))  # one action after the other
+            self._shares = {**self._shares, spent: self.following.shares(soft / total[:, None]).share}
         return self._shares[spent]
 
     # --- how far off it may be ----------------------------------------------------------------------
@@ -255,7 +273,7 @@ class EmpiricalModel:
     @cached_property
     def spread_between(self) -> Floats:
         """The same, as if every transition had one reward, the mean of those that came with it."""
-        return self._deviation(self.table.rows.reward, self.gamma)
+        return self._deviation(self.table.rows.reward, self.gamma, self.n_states)
 
     @property
     def noise(self) -> Floats:
@@ -264,27 +282,21 @@ class EmpiricalModel:
 
     def spread_of_some(self) -> float:
         """Return the largest of some of them, the first."""
-        return float(self._deviation(self.table.rows.reward, self.gamma, _SOME).max())
+        return float(self._deviation(self.table.rows.reward, self.gamma, min(_SOME, self.n_states)).max())
 
-    def _deviation(self, added: Floats, factor: float, states: int | None = None) -> Floats:
-        """Return the standard deviation of ``added + factor * V^`` after each pair of the first states, or of all."""
-        from replicable_rl.planning._sweeps import team
-        from replicable_rl.rules._kernels import row_deviations
+    def _deviation(self, added: Floats, factor: float, states: int) -> Floats:
+        """Return the standard deviation of ``added + factor * V^`` after each pair of the first states, (S, A)."""
+        rows, many = self.table.rows, states * self.n_actions
+        seen = slice(int(rows.indptr[many]))
+        row = np.repeat(np.arange(many), np.diff(rows.indptr[: many + 1]))
+        x, p = added[seen] + factor * self.best.value[rows.next_state[seen]], rows.probability[seen]
+        off = x - sums(row, p * x, many)[row]
+        return np.sqrt(sums(row, p * off * off, many)).reshape(states, self.n_actions)
 
-        rows, out = self.table.rows, np.empty(min(states or self.n_states, self.n_states) * self.n_actions)
-        with team(out.size) as each:
-            each(row_deviations, rows.indptr, rows.next_state, rows.probability, added, factor, self.best.value, out)
-        return np.sqrt(out).reshape(-1, self.n_actions)
-
-    def _row_means(self, x: Floats) -> Floats:
+    def _means(self, x: Floats) -> Floats:
         """Return the mean of x over the outcomes of each pair, (S, A)."""
-        from replicable_rl.planning._sweeps import team
-        from replicable_rl.sampling._kernels import row_means
-
-        rows, out = self.table.rows, np.empty(self.visits.size)
-        with team(out.size) as each:
-            each(row_means, rows.indptr, rows.probability, x, 0.0, out)
-        return out.reshape(-1, self.n_actions)
+        rows = self.table.rows
+        return sums(rows.row, rows.probability * x, self.visits.size).reshape(self.n_states, self.n_actions)
 
     def mean_error(self, delta: float, value_error: Floats | None = None) -> Floats:
         """Return c(s, a): the mean of r + gamma V* is this close to its expectation, except with probability delta.
@@ -297,8 +309,8 @@ class EmpiricalModel:
         bound = (self.gamma if self.known_rewards else 1.0) * hoeffding
         if value_error is not None:
             log_term, rows = math.log(6.0 * pairs / delta), self.table.rows
-            off = self._row_means(value_error[rows.next_state] ** 2)
-            seen = self._deviation(np.zeros(rows.next_state.size), 1.0) + np.sqrt(off)
+            off = self._means(value_error[rows.next_state] ** 2)
+            seen = self._deviation(np.zeros(rows.next_state.size), 1.0, self.n_states) + np.sqrt(off)
             sigma = seen * np.sqrt(some / (some - 1.0)) + np.sqrt(2.0 * log_term / (some - 1.0))
             bernstein = self.gamma * (np.sqrt(2.0 * log_term / some) * sigma + log_term / (3.0 * some))
             learned = 0.0 if self.known_rewards else (1.0 - self.gamma) * hoeffding
@@ -322,27 +334,6 @@ class EmpiricalModel:
         return w, min(1.0, float(c.max()) / (1.0 - self.gamma) + ROUNDING)
 
     def carried(self, c: Floats) -> Floats:
-        """Return w for the errors c of the means: how far they carry."""
+        """Return w for the errors c of the means."""
         planned = optimal_values(self.table, rewards=c)
         return np.clip(planned.q + planned.error + ROUNDING, 0.0, 1.0)
-
-
-def _outcomes(
-    problem: Source, counts: OutcomeCounts | TransitionCounts
-) -> tuple[Integers, NDArray[np.int32], Floats, Floats]:
-    """Return pair, successor, reward and count of everything that was seen."""
-    seen = counts.count > 0
-    count = counts.count[seen].astype(np.float64, copy=False)
-    if isinstance(counts, OutcomeCounts):
-        row, reward = counts.row[seen], counts.reward[seen]
-    else:
-        row, reward = counts.row[seen], np.clip(counts.low + counts.excess[seen] / count, *problem.reward_range)
-    if problem.known_rewards is not None:  # the proofs rely on them, whatever came with the samples
-        reward = problem.known_rewards.reshape(-1)[row]
-    return row, counts.next_state[seen].astype(np.int32, copy=False), reward, count
-
-
-def _initial(problem: Source, counts: OutcomeCounts | TransitionCounts) -> Floats | None:
-    if problem.initial is not None or not isinstance(counts, EpisodeCounts) or counts.starts is None:
-        return problem.initial
-    return counts.starts / float(counts.starts.sum())

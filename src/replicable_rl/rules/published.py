@@ -8,26 +8,26 @@ Dixon, Pavan, Vander Woude and Vinodchandran 2023).
 
 Nobody need trust the publisher: who finds that the cuts cost more than epsilon on the own data does not follow them.
 An estimated loss is noisy, and too high, since the best value on the data is: so the data must speak against the cuts
-by ``doubt`` standard deviations of it.
+by two standard deviations of it.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replicable_rl.canonical import Json, record_digest
-from replicable_rl.errors import InvalidInput, check_numbers, check_real, check_share, shown, speaking_as
+from replicable_rl.errors import InvalidInput, check_numbers, check_real, check_share, shown
 from replicable_rl.files import Artifact, Parts
 from replicable_rl.problem.labels import Labels
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.affordable import AffordableTolerance
 from replicable_rl.rules.model import EmpiricalModel, Floats, Integers
-from replicable_rl.rules.rule import Decision, Rule, Tuning, action_order, check_order, first_within, gaps_are_sure
+from replicable_rl.rules.rule import Decision, Rule, Tuning, check_order, first_within
 from replicable_rl.runs import ObjectSpec
 from replicable_rl.theory import decisions
 from replicable_rl.wording import number, plural, visible
@@ -35,7 +35,6 @@ from replicable_rl.wording import number, plural, visible
 _SHOWN = 10  # states that a text lists
 _FEW = 50  # samples: a deviation that n of them tell is off by one part in sqrt(2(n - 1)), a tenth
 _LOG = "process"  # the id of what a log is a sample of
-_THEIR_NAMES = "Read the log with the states=... and actions=... of the cuts"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +57,8 @@ class Cuts(Artifact):
         The loss that was allowed.
     samples : float
         The samples of the pair that has fewest.
-    doubt : float
-        Who follows the cuts gives them the benefit of so many standard deviations of what they seem to cost, 0 to 2.
     names : Labels, optional
-        What states and actions are called: those of a log, which no id stands for. People read the cuts by them.
+        What states and actions are called: those of a log, which no id stands for.
     """
 
     saved_as: ClassVar[str] = "cuts"
@@ -72,55 +69,50 @@ class Cuts(Artifact):
     problem: ObjectSpec
     epsilon: float
     samples: float
-    doubt: float = 0.0
     names: Labels | None = None
-    digest: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        columns = ("tolerances", self.tolerances), ("policy", self.policy), ("margins", self.margins)
-        tolerances, policy, margins = (check_numbers("Cuts", name, column).copy() for name, column in columns)
+        order, columns = check_order("Cuts", self.order), ("tolerances", "policy", "margins")
+        tolerances, policy, margins = (check_numbers("Cuts", name, vars(self)[name]).copy() for name in columns)
         if tolerances.ndim != 1 or not tolerances.size or not tolerances.shape == policy.shape == margins.shape:
             raise InvalidInput(
                 f"Cuts: there must be one tolerance, action and margin for every state, got {tolerances.size}, "
                 f"{policy.size} and {margins.size}."
             )
-        with speaking_as("Cuts"):
-            order = check_order(self.order) or ()
-            action_order(order, len(order))  # kernels look actions up by it
-        _check_all("tolerances", tolerances, np.isfinite(tolerances) & (tolerances >= 0.0), "finite numbers >= 0")
-        _check_all("margins", margins, margins >= 0.0, "numbers >= 0")
-        _check_all("policy", policy, np.isin(policy, order), f"actions in 0..{len(order) - 1}")
+        rules = {
+            "tolerances": (tolerances, np.isfinite(tolerances) & (tolerances >= 0.0), "finite numbers >= 0"),
+            "policy": (policy, np.isin(policy, order), f"actions in 0..{len(order) - 1}"),
+            "margins": (margins, margins >= 0.0, "numbers >= 0"),
+        }
+        for name, (column, right, rule) in rules.items():
+            if not right.all():
+                state = int(np.argmin(right))
+                raise InvalidInput(f"Cuts: {name} must be {rule}, got {column[state]:g} for state {state}.")
+            kept = column.astype(np.int64) if name == "policy" else column
+            kept.setflags(write=False)
+            object.__setattr__(self, name, kept)
         if not isinstance(self.problem, ObjectSpec):
             raise InvalidInput(f"Cuts: problem must be an ObjectSpec, got {shown(self.problem)}.")
-        _check_names(self.names, {"states": tolerances.size, "actions": len(order)})
-        rule = f"standard deviations, 0 to {decisions.DOUBT:g}"
-        checked: dict[str, Any] = {
-            "tolerances": tolerances,
-            "policy": policy.astype(np.int64),
-            "margins": margins,
-            "order": order,
-            "epsilon": check_share("Cuts", "epsilon", self.epsilon),
-            "samples": check_real("Cuts", "samples", self.samples, low=0.0, high=math.inf, rule="a number >= 0"),
-            "doubt": check_real("Cuts", "doubt", self.doubt, low=0.0, high=decisions.DOUBT, rule=rule),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
-        for array in (self.tolerances, self.policy, self.margins):
-            array.setflags(write=False)
-        object.__setattr__(self, "digest", record_digest(self._content()))
+        names = self.names
+        if names is not None and (len(names.states or ()), len(names.actions or ())) != (policy.size, len(order)):
+            raise InvalidInput(f"Cuts: names must hold one for every state and action, got {shown(names)}.")
+        object.__setattr__(self, "order", order)
+        object.__setattr__(self, "epsilon", check_share("Cuts", "epsilon", self.epsilon))
+        samples = check_real("Cuts", "samples", self.samples, low=0.0, high=math.inf, rule="a number >= 0")
+        object.__setattr__(self, "samples", samples)
 
     def __repr__(self) -> str:
         of = self.problem.text if self.names is None else "a log"
-        known = "" if self.samples >= _FEW else ", hardly known"
-        return f"Cuts({of}: {self.tolerances.size} states, least margin {self._least} deviations{known})"
+        known = "" if self.samples >= _FEW else f", hardly known: a pair has fewer than {_FEW} samples"
+        least = number(float(self.margins.min()), 3)
+        return f"Cuts({of}: {self.tolerances.size} states, least margin {least} deviations{known})"
 
     def __str__(self) -> str:
         named, last = self.names or Labels(), self.policy.size - bool(self.problem.params.get("ends"))
         states, actions = named.states or range(last), named.actions or range(len(self.order))
         first = self.policy[: min(last, _SHOWN)].tolist()  # nothing is decided after the end
         lines = [visible(f"  {states[s]}: {actions[a]}") for s, a in enumerate(first)]
-        more = [f"  and {last - _SHOWN} more"] if last > _SHOWN else []
-        return "\n".join([repr(self), *lines, *more, *([self.about_margins] if self.samples < _FEW else [])])
+        return "\n".join([repr(self), *lines, *([f"  and {last - _SHOWN} more"] if last > _SHOWN else [])])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cuts) and other.digest == self.digest
@@ -128,25 +120,17 @@ class Cuts(Artifact):
     def __hash__(self) -> int:
         return hash(self.digest)
 
-    @property
-    def _least(self) -> str:
-        return number(float(self.margins.min()), 3)
-
-    @property
-    def about_margins(self) -> str:
-        """What margins are, and whether there are too few samples for them to say much."""
-        text = f"Margins are in standard deviations of a gap; the least is {self._least}."
-        if self.samples >= _FEW:
-            return text
-        few = "no samples" if self.samples == 0 else f"only {plural(int(self.samples), 'sample')}"
-        return f"{text} They say little here: a pair has {few}, and below {_FEW} a deviation is hardly known."
+    @cached_property
+    def digest(self) -> str:
+        """The digest of all of it."""
+        return record_digest(self._content())
 
     def parts(self) -> Parts:
         """Return what a file holds of it."""
         arrays = {"tolerances": self.tolerances, "policy": self.policy, "margins": self.margins}
         names = None if self.names is None else [self.names.states, self.names.actions]
-        scalars = {"epsilon": self.epsilon, "doubt": self.doubt, "samples": self.samples}
-        return Parts({"problem": self.problem.to_json(), "order": list(self.order), "names": names, **scalars}, arrays)
+        values = {"problem": self.problem.to_json(), "order": list(self.order), "names": names}
+        return Parts({**values, "epsilon": self.epsilon, "samples": self.samples}, arrays)
 
     def _content(self) -> dict[str, Json]:
         values, arrays = self.parts()
@@ -166,27 +150,11 @@ class Cuts(Artifact):
         return cls(**values, problem=problem, order=order, names=None if names is None else Labels(*map(tuple, names)))
 
 
-def _check_names(names: Labels | None, sizes: dict[str, int]) -> None:
-    for kind, size in sizes.items() if names is not None else ():
-        given = vars(names)[kind] or ()
-        if len(given) != size or not all(isinstance(name, str) for name in given):
-            raise InvalidInput(f"Cuts: names must hold {size} texts for the {kind}, got {shown(given)}.")
-
-
-def _check_all(name: str, values: Floats, right: NDArray[np.bool_], rule: str) -> None:
-    if not right.all():
-        state = int(np.argmin(right))
-        raise InvalidInput(f"Cuts: {name} must be {rule}, got {values[state]:g} for state {state}.")
-
-
 @dataclass(frozen=True)
 class PublishedCuts(Rule):
     """The first action within the tolerance that somebody published for the state.
 
-    Parameters
-    ----------
-    cuts : Cuts
-        From :func:`replicable_rl.publish`, or read with :func:`replicable_rl.load`.
+    ``cuts`` come from :func:`replicable_rl.publish`, or are read with :func:`replicable_rl.load`.
     """
 
     cuts: Cuts
@@ -205,37 +173,37 @@ class PublishedCuts(Rule):
         """In which order actions are preferred."""
         return self.cuts.order
 
-    @property
-    def parameter(self) -> float:
-        """The standard deviations of the cost by which data must speak against the cuts."""
-        return self.cuts.doubt
-
     def check_problem(self, problem: Any) -> None:
         """Refuse cuts of another problem, or of another size."""
-        cuts, sizes = self.cuts, (problem.n_states, problem.n_actions)
-        published = cuts.tolerances.size, len(cuts.order)
-        is_log = cuts.problem.id == problem.spec.id == _LOG
-        remedy = _THEIR_NAMES if is_log else "Use cuts of this problem"
+        theirs, ours, remedy = self.cuts.problem, problem.spec, "Use cuts of this problem"
+        if is_log := theirs.id == ours.id == _LOG:
+            remedy = "Read the log with the states=... and actions=... of the cuts"
+        published, sizes = (self.cuts.tolerances.size, len(self.cuts.order)), (problem.n_states, problem.n_actions)
         if published != sizes:
             raise InvalidInput(
                 f"PublishedCuts: the cuts are for {published[0]} states and {published[1]} actions, the problem has "
                 f"{sizes[0]} and {sizes[1]}. {remedy}."
             )
-        if cuts.problem != problem.spec and is_log:
-            raise InvalidInput(f"PublishedCuts: the cuts are of another process: {_differing(cuts, problem)}.")
-        if cuts.problem != problem.spec:
-            raise InvalidInput(
-                f"PublishedCuts: the cuts are of {cuts.problem.text}, and this is {problem.spec.text}. {remedy}."
-            )
+        if theirs == ours:
+            return
+        if not is_log:
+            raise InvalidInput(f"PublishedCuts: the cuts are of {theirs.text}, and this is {ours.text}. {remedy}.")
+        there, here = theirs.params, ours.params
+        name = next(name for name in {**there, **here} if there.get(name) != here.get(name))
+        option = {"ends": "done", "names": "states=... and actions"}.get(name, name)
+        raise InvalidInput(
+            f"PublishedCuts: the cuts are of another process, whose {name} differ. Read the log with the same "
+            f"{option}=..., or with none, as they did."
+        )
 
     def decide(self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning) -> Decision:
         """Follow the cuts, unless these data speak against them: they cost too much, beyond doubt."""
         self.check_problem(model)
-        order, r, margin, limit = np.array(self.order), self.cuts.tolerances, tuning.margin, tuning.spent
-        policy, nearest = first_within(model.gap, r, order)
+        r, margin, limit = self.cuts.tolerances, tuning.margin, tuning.spent
+        policy, nearest, sure = first_within(model.gap, r, np.array(self.order), margin=margin)
         affordable, lost = model.loses_at_most(policy, limit, tuning.over)
-        if doubtful := not affordable and self.parameter > 0.0:
-            limit += self.parameter * model.loss_deviation(policy, tuning.over)
+        if doubtful := not affordable:
+            limit += decisions.DOUBT * model.loss_deviation(policy, tuning.over)
             affordable, lost = model.loses_at_most(policy, limit, tuning.over)
         if not affordable:
             own = AffordableTolerance(self.order).decide(model, shared, tuning._replace(margin=None))
@@ -245,18 +213,6 @@ class PublishedCuts(Rule):
         said += f", more than {tuning.spent:.2g} by no more than noise explains" if doubtful else ""
         others = int((policy != self.cuts.policy).sum())
         said += f"; {plural(others, 'state')} decided otherwise than published" if others else "; the published policy"
-        sure = margin is not None and tuning.spent - lost > margin.loss(float(model.gap_of(policy).max()))
-        sure = sure and margin is not None and gaps_are_sure(model.gap, r, order, margin)
+        if margin is not None:
+            sure = sure and tuning.spent - lost > margin.loss(float(model.gap_of(policy).max()))
         return Decision({"policy": policy}, nearest, sure, lost, said)
-
-
-def _differing(cuts: Cuts, problem: Any) -> str:
-    """Say in what the process of a log differs from that of the cuts, and how to read the log as they were."""
-    there, here = cuts.problem.params, problem.spec.params
-    name = next(name for name in sorted({*there, *here}) if there.get(name) != here.get(name))
-    if name == "names":
-        return f"its states or actions have other names. {_THEIR_NAMES}"
-    if name in ("ends", "initial", "allowed", "bins"):
-        option = "done" if name == "ends" else name
-        return f"{option} differs. Read the log with the same {option}=..., or with none, as they did"
-    return f"its {name} is {shown(there.get(name))}, and yours is {shown(here.get(name))}. Read the log with {name}=..."

@@ -26,7 +26,7 @@ import numpy as np
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.model import EmpiricalModel, Floats, Integers
 from replicable_rl.rules.published import Cuts
-from replicable_rl.rules.rule import Tuning, action_order, first_within
+from replicable_rl.rules.rule import Tuning, first_within, usual_order
 from replicable_rl.theory.decisions import DOUBT, ROUNDING
 
 _TRIALS = 32  # of noise, by which the room of a cut is judged
@@ -41,10 +41,12 @@ _COVERED = 1e-3  # of what may be lost: actions that save less need no place of 
 
 def choose_cuts(model: EmpiricalModel, tuning: Tuning, order: tuple[int, ...] | None = None) -> Cuts:
     """Return the order and the cuts with which two other labs are least likely to differ, as far as these data tell."""
-    noise = _gap_noise(model)
+    # Noise of random signs, followed through the model: always the same signs, so that two labs see nearly the same.
+    signs = SharedRandomness(0).uniform("decide/sign", shape=(model.visits.size, _TRIALS))
+    noise = model.following.noise(model.best.policy, model.noise.reshape(-1, 1) * np.where(signs < 0.5, -1.0, 1.0))
     noise = np.maximum(noise, _CLOSEST * float(noise.max()) + ROUNDING)
     share = np.ones(model.n_states) if tuning.over == "worst" else model.state_shares(tuning.spent)
-    orders = [action_order(order, model.n_actions)]
+    orders = [usual_order(model.n_actions) if order is None else np.array(order)]
     if order is None:
         orders.append(_covering_order(model, share, tuning.spent, orders[0]))
     candidates: list[_Candidate] = []
@@ -52,17 +54,8 @@ def choose_cuts(model: EmpiricalModel, tuning: Tuning, order: tuple[int, ...] | 
         few = tuning._replace(ignored=ignored)
         candidates = candidates or [cuts for each in orders for cuts in _candidates(model, few, noise, share, each)]
     best = min(candidates, key=lambda cuts: (max(cuts.differ, _CERTAIN), cuts.lost))
-    numbers = best.tolerances, best.policy, best.room, tuple(best.order.tolist())
-    return Cuts(*numbers, model.spec, tuning.spent, model.fewest, DOUBT)
-
-
-def _gap_noise(model: EmpiricalModel) -> Floats:
-    """Return about the standard deviation of every gap, (S, A): noise of random signs, followed through the model.
-
-    The signs are always the same, so that two labs see nearly the same.
-    """
-    signs = SharedRandomness(0).uniform("decide/sign", shape=(model.visits.size, _TRIALS))
-    return model.following.noise(model.best.policy, model.noise.reshape(-1, 1) * np.where(signs < 0.5, -1.0, 1.0))
+    actions = tuple(best.order.tolist())
+    return Cuts(best.tolerances, best.policy, best.room, actions, model.spec, tuning.spent, model.fewest)
 
 
 class _Candidate(NamedTuple):
@@ -85,13 +78,10 @@ def _candidates(
     """
     from scipy.special import ndtr  # takes longer to load than all the rest
 
-    from replicable_rl.rules import _kernels
-
     gap, spent, over = model.gap, tuning.spent, tuning.over
     states, ignored, last = np.arange(model.n_states), tuning.ignored, np.full(model.n_states, -1)
-    cut, room = np.zeros_like(gap), np.full_like(gap, -1.0)  # -1: no cut makes a state take this action
     free = spent * (1.0 - model.gamma)  # a gap that may be lost in every step
-    _kernels.widest(gap, noise, order, _ENOUGH, free, cut, room)
+    cut, room = widest(gap, noise, order, free)
     differ = np.where(room >= 0.0, 2.0 * ndtr(-room / _BOTH), np.inf)
     cost = share[:, None] * np.where(np.isfinite(gap), gap, 0.0)
     dearest = np.where(room >= 0.0, cost, np.inf)  # at an infinite price nothing is lost
@@ -102,7 +92,7 @@ def _candidates(
         last, r, left = taken, cut[states, taken], room[states, taken]
         if ignored is not None:  # they take the first action whatever the data say: nothing is compared
             r, left = np.where(ignored, 1.0, r), np.where(ignored, np.inf, left)
-        policy, _ = first_within(gap, r, order)
+        policy = first_within(gap, r, order).policy
         lost = model.loss(policy, over, _CLOSE * spent)
         if lost > (1.0 - 2.0 * _CLOSE) * spent and not np.array_equal(policy, model.best.policy):
             return
@@ -112,20 +102,50 @@ def _candidates(
         yield _Candidate(chance, lost, r, policy, left, order)
 
 
+def widest(gap: Floats, noise: Floats, order: Integers, free: float) -> tuple[Floats, Floats]:
+    """Return for each action that a cut can make a state take the cut that leaves most room, and the room; else -1.
+
+    Action t is taken where its gap is within the cut and those of all actions before it are not. Another lab may see
+    any action b ahead of t by ``gap(t) - gap(b)`` and noise: t stays within the cut r for (r - gap(t) + gap(b))/sd
+    deviations, and an action c before t stays outside for (gap(c) - r)/sd(c). Both are equal at the best cut.
+    Before the first action there is none: it has enough room, and a gap of ``free`` more than here at least. The last
+    action is not compared.
+    """
+    cut, room, allowed = np.zeros_like(gap), np.full_like(gap, -1.0), np.isfinite(gap)
+    least = np.full(len(gap), np.inf)  # of the gaps of the actions before t
+    for i, t in enumerate(order.tolist()):
+        own, others = gap[:, t], allowed & (np.arange(order.size) != t)
+        sd = np.sqrt(noise * noise + (noise[:, t] * noise[:, t])[:, None])
+        with np.errstate(invalid="ignore"):  # of actions that are not allowed
+            ahead = np.where(others, own[:, None] - gap + _ENOUGH * sd, -np.inf).max(axis=1)
+            at, most = np.zeros(len(gap)), np.full(len(gap), np.inf)
+            for c in order[:i].tolist():
+                height = np.where(others, (gap[:, c] - own)[:, None] + gap, np.inf) / (sd + noise[:, [c]])
+                height = gap[:, c] / noise[:, c] if i == order.size - 1 else height.min(axis=1)
+                lower = allowed[:, c] & (height < most)
+                at = np.where(lower & (i < order.size - 1), gap[:, c] - height * noise[:, c], at)
+                most = np.where(lower, height, most)
+        is_first, taken = np.isinf(least), own < least
+        at = np.where(is_first, np.maximum(own + free, ahead), np.maximum(at, own))
+        most = np.where(is_first, np.where(others.any(axis=1), _ENOUGH, np.inf), most)
+        cut[:, t], room[:, t] = np.where(taken, at, 0.0), np.where(taken, most, -1.0)
+        least = np.minimum(least, own)
+    return cut, room
+
+
 def _covering_order(model: EmpiricalModel, share: Floats, spent: float, usual: Integers) -> Integers:
     """Return an order that begins with few actions, one of which is good in nearly every state.
 
     Each saves most of what those before it leave to be lost. The others follow as usual.
     """
-    gap = np.where(np.isfinite(model.gap), model.gap, np.inf)
-    left = np.where(np.isfinite(gap), gap, 0.0).max(axis=1)
+    left = np.where(np.isfinite(model.gap), model.gap, 0.0).max(axis=1)
     order: list[int] = []
     while len(order) < model.n_actions:
-        saved = share @ np.maximum(left[:, None] - gap, 0.0)
+        saved = share @ np.maximum(left[:, None] - model.gap, 0.0)
         saved[order] = -1.0
         best = int(np.argmax(saved))
         if order and saved[best] <= _COVERED * spent * (1.0 - model.gamma):
             break
         order.append(best)
-        left = np.minimum(left, gap[:, best])
-    return np.array([*order, *(a for a in usual.tolist() if a not in order)], dtype=np.int64)
+        left = np.minimum(left, model.gap[:, best])
+    return np.array([*order, *(a for a in usual.tolist() if a not in order)])

@@ -19,10 +19,7 @@ from replicable_rl.theory import decisions
 class RoundedQ(Rule):
     """Every entry of Q to the middle of its bin on a shared grid, then the best action: the same Q and policy twice.
 
-    Parameters
-    ----------
-    width : float, optional
-        Of the bins, in values normalised to [0, 1]; None: what epsilon allows.
+    ``width`` is that of the bins, in values normalised to [0, 1]; None: what epsilon allows.
     """
 
     width: float | None = None

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.display import short_repr
-from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown, speaking_as
+from replicable_rl.errors import InvalidInput, check_in_open_interval, shown, speaking_as
 from replicable_rl.randomness import SharedRandomness
-from replicable_rl.rules.model import EmpiricalModel
+from replicable_rl.rules.model import EmpiricalModel, Floats, Integers
 from replicable_rl.theory.decisions import PROVED, ROUNDING, Sizes
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
-_QUANTITIES = 8  # more actions than this are taken for quantities, and the default order goes from coarse to fine
+_QUANTITIES = 8  # more actions than this are taken for quantities, and the usual order goes from coarse to fine
 
 
 class Margin(NamedTuple):
@@ -44,15 +42,15 @@ class Margin(NamedTuple):
         """Return what holds for both runs, except with probability ``delta`` in each of them."""
         w, other = model.value_error(delta / 2.0)
         best = w.max(axis=1, keepdims=True)
-        q, gap = w + other + ROUNDING, w + best + 2.0 * other + ROUNDING
-        return cls.without_values(model, delta)._replace(q=q, gap=gap, value=float(w.max()) + other)
-
-    @classmethod
-    def without_values(cls, model: EmpiricalModel, delta: float) -> Margin:
-        """Return what is known before the error of Q^ is: all margins are at least these."""
-        sizes, n, nothing = model.sizes, max(model.fewest, 1.0), np.zeros((0, 0))
-        rows, policies = 2.0 * sizes.row_error(n, delta / 4.0), 2.0 * sizes.any_policy(n, delta / 4.0)
-        return cls(nothing, nothing, sizes, 0.0, rows, policies)
+        sizes, n = model.sizes, max(model.fewest, 1.0)
+        return cls(
+            q=w + other + ROUNDING,
+            gap=w + best + 2.0 * other + ROUNDING,
+            sizes=sizes,
+            value=float(w.max()) + other,
+            rows=2.0 * sizes.row_error(n, delta / 4.0),
+            policies=2.0 * sizes.any_policy(n, delta / 4.0),
+        )
 
     def loss(self, largest_gap: float) -> float:
         """Return how far the losses of one deterministic policy may lie apart."""
@@ -80,20 +78,12 @@ class Tuning(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What a rule decided: outputs by level, and how clearly.
+    """What a rule decided, and how clearly.
 
-    Attributes
-    ----------
-    outputs : mapping
-        By level: a policy, and what else the rule stands for.
-    nearest : float
-        How near a number came to its threshold, in units of Q^; infinite where nothing was compared.
-    sure : bool
-        Whether every comparison was further off than the margin.
-    loss : float or None
-        The loss on the empirical model, where the rule looked at it.
-    said : str
-        What is worth a sentence.
+    ``outputs`` has a policy, and what else the rule stands for, by level. ``nearest`` is how near a number came to its
+    threshold, in units of Q^, infinite where nothing was compared; ``sure`` says whether every comparison was further
+    off than the margin. ``loss`` is that on the empirical model, where the rule looked at it, and ``said`` goes into
+    the status of the run.
     """
 
     outputs: Mapping[str, Any]
@@ -160,9 +150,9 @@ def decided_by(rule: Rule, model: EmpiricalModel, shared: SharedRandomness, tuni
             f"PlugInPolicy: decide of the rule {rule.id!r} must return rules.Decision({{'policy': actions}}), "
             f"got {shown(decision)}."
         )
-    policy = decision.outputs.get("policy")
-    if policy is not None and model.support.actions("PlugInPolicy", policy) is None:
-        raise InvalidInput(f"PlugInPolicy: the policy of the rule {rule.id!r} must be one action for every state.")
+    if "policy" in decision.outputs:
+        with speaking_as("PlugInPolicy"):
+            model.gap_of(decision.outputs["policy"])  # refuses what is no policy
     return decision._replace(sure=False)
 
 
@@ -173,68 +163,68 @@ class Ordered(Rule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        with speaking_as(type(self).__name__):
-            object.__setattr__(self, "order", check_order(self.order))
+        if self.order is not None:
+            object.__setattr__(self, "order", check_order(type(self).__name__, self.order))
 
     def preferred(self, n_actions: int) -> Integers:
-        """Return the order, or the default one."""
-        return action_order(self.order, n_actions)
+        """Return the order, or the usual one."""
+        if self.order is None:
+            return usual_order(n_actions)
+        return np.array(check_order(type(self).__name__, self.order, n_actions))
 
     def check_problem(self, problem: Any) -> None:
         """Refuse a problem whose actions are not those of the order."""
-        with speaking_as(type(self).__name__):
-            action_order(self.order, problem.n_actions)
+        self.preferred(problem.n_actions)
 
 
-def action_order(order: tuple[int, ...] | None, n_actions: int) -> Integers:
-    """Return the order in which actions are preferred.
+def usual_order(n_actions: int) -> Integers:
+    """Return actions as they are numbered; where they are many, they are taken for quantities, coarse steps first.
 
-    None is as they are numbered; where they are many, they are taken for quantities, and coarse steps come first.
-
-    >>> action_order(None, 4).tolist(), action_order(None, 9).tolist()
+    >>> usual_order(4).tolist(), usual_order(9).tolist()
     ([0, 1, 2, 3], [0, 8, 4, 2, 6, 1, 3, 5, 7])
     """
-    if order is not None:
-        if sorted(order) != list(range(n_actions)):
-            raise InvalidInput(
-                f"rule: order must name each of the actions 0..{n_actions - 1} once, got {shown(list(order))}."
-            )
-        return np.array(order, dtype=np.int64)
     if n_actions <= _QUANTITIES:
         return np.arange(n_actions)
     step, actions = 1 << (n_actions - 1).bit_length() - 1, [0]
     while step:
         actions += range(step, n_actions, 2 * step)
         step //= 2
-    return np.array(actions, dtype=np.int64)
+    return np.array(actions)
 
 
-def check_order(order: object) -> tuple[int, ...] | None:
-    """Return an order of actions; that it names all of them once is seen when their number is known."""
-    if order is None:
-        return None
-    if isinstance(order, np.ndarray):
-        order = order.tolist()
-    if not isinstance(order, (tuple, list)) or not order:
-        raise InvalidInput(f"rule: order must be a list of actions such as (1, 0), got {shown(order)}.")
-    actions = tuple(check_integer("rule", "order", action, low=0, high=2**31 - 1) for action in order)
-    if len(set(actions)) < len(actions):
-        twice = max(actions, key=actions.count)
-        raise InvalidInput(f"rule: order must name every action once, got action {twice} twice.")
+def check_order(owner: str, order: Sequence[int], n_actions: int | None = None) -> tuple[int, ...]:
+    """Return an order, which must name every action once; how many there are may not be known yet."""
+    try:
+        actions = tuple(map(operator.index, order))
+    except TypeError:
+        actions = ()
+    many = len(actions) if n_actions is None else n_actions
+    if not actions or sorted(actions) != list(range(many)):
+        of = "every action" if n_actions is None else f"each of the actions 0..{many - 1}"
+        raise InvalidInput(f"{owner}: order must name {of} once, such as (1, 0), got {shown(order)}.")
     return actions
 
 
 class Compared(NamedTuple):
-    """The policy of a comparison, and how near a gap came to the tolerance of its state, in units of gaps."""
+    """A policy, how near a gap came to the tolerance of its state, and whether a second run compares alike."""
 
     policy: Integers
     nearest: float
+    sure: bool
 
 
-def first_within(gap: Floats, tolerance: Floats, order: Integers, weight: Floats | None = None) -> Compared:
+def first_within(
+    gap: Floats,
+    tolerance: Floats,
+    order: Integers,
+    weight: Floats | None = None,
+    margin: Margin | None = None,
+    stretch: float = 1.0,
+) -> Compared:
     """Return, for every state, the first action in ``order`` whose weighted gap is at most the state's tolerance.
 
-    The last action is taken where there is none, and so never compared.
+    The last action is taken where there is none, and so never compared. A second run's gaps are within ``margin``, and
+    its weights within the factor ``stretch``.
 
     >>> first_within(np.array([[0.2, 0.1, 0.0]]), np.array([0.15]), np.array([0, 1, 2])).policy.tolist()
     [1]
@@ -244,16 +234,11 @@ def first_within(gap: Floats, tolerance: Floats, order: Integers, weight: Floats
 
     policy, weight = np.empty(len(gap), dtype=np.int64), np.ones(len(gap)) if weight is None else weight
     with team(len(gap)) as each:
-        return Compared(policy, min(each(_kernels.first_within, gap, weight, tolerance, order, policy)))
-
-
-def gaps_are_sure(
-    gap: Floats, tolerance: Floats, order: Integers, margin: Margin, weight: Floats | None = None, stretch: float = 1.0
-) -> bool:
-    """Whether a second run compares weighted gaps with tolerances alike, whose weights are within a factor."""
-    from replicable_rl.rules import _kernels
-
-    if margin.gap.shape != gap.shape:  # a compiled loop would read beyond its end
-        raise InvalidInput(f"rule: margin must be that of a model of this size, {gap.shape}, got {margin.gap.shape}.")
-    weight = np.ones(len(gap)) if weight is None else weight
-    return bool(_kernels.is_sure(gap, weight, tolerance, order, margin.gap, stretch))
+        nearest = min(each(_kernels.first_within, gap, weight, tolerance, order, policy))
+    if margin is None:
+        return Compared(policy, nearest, sure=False)
+    beyond = (gap - margin.gap) * weight[:, None] / stretch > tolerance[:, None]
+    within = (gap + margin.gap) * weight[:, None] * stretch < tolerance[:, None]
+    beyond[:, order[-1]], within[:, order[-1]] = False, True
+    taken = order[np.argmin(beyond[:, order], axis=1)]  # the first that may be within
+    return Compared(policy, nearest, bool(within[np.arange(len(gap)), taken].all()))

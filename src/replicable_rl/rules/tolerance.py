@@ -9,7 +9,7 @@ import numpy as np
 
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.model import EmpiricalModel
-from replicable_rl.rules.rule import Decision, Ordered, Tuning, first_within, gaps_are_sure
+from replicable_rl.rules.rule import Decision, Ordered, Tuning, first_within
 from replicable_rl.theory import decisions
 
 
@@ -17,12 +17,8 @@ from replicable_rl.theory import decisions
 class RandomTolerance(Ordered):
     """The first action that is at most x(1+U) worse than the best, with one shared uniform U for all states.
 
-    Parameters
-    ----------
-    tolerance : float, optional
-        x, in values normalised to [0, 1]; None: what epsilon allows.
-    order : tuple of int, optional
-        In which order actions are preferred; None: as numbered, coarse steps first where they are many.
+    ``tolerance`` is x, in values normalised to [0, 1]; None: what epsilon allows. ``order`` says in which order actions
+    are preferred; None: as numbered, coarse steps first where they are many.
     """
 
     tolerance: float | None = None
@@ -36,6 +32,5 @@ class RandomTolerance(Ordered):
         x, order = self.tolerance or tuning.parameter, self.preferred(model.n_actions)
         u = float(shared.uniform("decide/tolerance", shape=1)[0])
         r = np.full(model.n_states, x * (1.0 + u))
-        policy, nearest = first_within(model.gap, r, order)
-        sure = tuning.margin is not None and gaps_are_sure(model.gap, r, order, tuning.margin)
+        policy, nearest, sure = first_within(model.gap, r, order, margin=tuning.margin)
         return Decision({"policy": policy}, nearest, sure)

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from replicable_rl.errors import InvalidInput, check_in_open_interval, check_real, check_share, shown
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_share, shown
 from replicable_rl.theory.numbers import MOST, Numbers, check_pairs, check_parameters
 from replicable_rl.theory.rstat import few_bits
 
@@ -53,6 +53,7 @@ DOUBT = 2.0  # standard deviations by which a lab's data must speak against publ
 LEAST = 0.8  # of the loss that may be spent: where the window of the threshold begins
 SPENT = 0.9  # of epsilon, by the rule, where the sample size is given
 _PARTS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)  # of epsilon that a rule may spend, to choose from
+_MOST_LOG = math.log2(MOST)
 _OWNER = "theory.plug_in_policy"
 GREEDY, ROUNDED, GUMBEL, TOLERANCE = "greedy", "rounded", "gumbel", "tolerance"
 AFFORDABLE, PUBLISHED = "affordable", "published"
@@ -77,7 +78,7 @@ class Sizes:
 
     @property
     def comparisons(self) -> int:
-        """S (A - 1), or N - S: the comparisons that decide something."""
+        """N - S: the comparisons that decide something."""
         return self.pairs - self.n_states
 
     @property
@@ -102,12 +103,12 @@ class Sizes:
         return 1.0 / ((1.0 - self.gamma) * first + self.gamma / LIGHTEST)
 
     def value_error(self, n: float, delta: float) -> float:
-        """Return e: every entry of Q^ is this close to Q*, except with probability delta."""
-        far = self.kappa * self.horizon * math.sqrt(math.log(2.0 * self.pairs / delta) / (2.0 * n))
-        return min(1.0, far + ROUNDING)
+        """Return e."""
+        off = self.kappa * self.horizon * math.sqrt(math.log(2.0 * self.pairs / delta) / (2.0 * n))
+        return min(1.0, off + ROUNDING)
 
     def policy_error(self, n: float, delta: float) -> float:
-        """Return l: no deterministic policy loses more than this above its loss on the model, but with prob. delta."""
+        """Return l."""
         log_term = math.log(2.0 * self.n_states / delta)
         policies = math.sqrt(log_term) + math.sqrt(self.n_states * math.log(self.n_actions) + log_term)
         return min(1.0, self.kappa * self.horizon * policies / math.sqrt(2.0 * n))
@@ -122,7 +123,7 @@ class Sizes:
         return self.kappa * self.horizon / math.sqrt(2.0 * n)
 
     def value_distance(self, n: float) -> float:
-        """Return d: the root of the mean square of the distance of two runs in an entry of Q^."""
+        """Return d."""
         log_term, few = math.log(2.0 * self.pairs), math.sqrt(math.log(2.0 * self.pairs) / (2.0 * n))
         steps = self.gamma * self.horizon
         moved = 8.0 * steps * few + 4.0 * steps / n + 2.0 * few + (log_term + 1.0) / (2.0 * n)  # the model itself
@@ -130,47 +131,39 @@ class Sizes:
         return min(1.0, self.kappa * self.horizon * math.sqrt(2.0 * variance / n) + ROUNDING)
 
     def worst_distance(self, n: float) -> float:
-        """Return m: the mean of the largest distance of two runs in an entry of Q^."""
+        """Return m."""
         log_term, pairs = math.log(2.0 * self.pairs), math.log(self.pairs)
         rows = math.sqrt((self.n_states - 1.0) / n) + math.sqrt(2.0 * (pairs + 1.0) / n)
         both = 2.0 * self.gamma * self.horizon * math.sqrt((log_term + 1.0) / (2.0 * n)) * rows
-        far = min(math.sqrt(2.0 * log_term / n), math.sqrt(log_term / n) + (both if self.n_states > 1 else 0.0))
-        return min(1.0, self.kappa * self.horizon * far + ROUNDING)
+        off = min(math.sqrt(2.0 * log_term / n), math.sqrt(log_term / n) + (both if self.n_states > 1 else 0.0))
+        return min(1.0, self.kappa * self.horizon * off + ROUNDING)
 
     def row_error(self, n: float, delta: float) -> float:
-        """Return R: every row of the model is this close in l1, except with probability delta."""
+        """Return R."""
         if self.n_states == 1:
             return 0.0
         return min(2.0, math.sqrt(2.0 * (self.n_states * math.log(2.0) + math.log(self.pairs / delta)) / n))
 
     def row_distance(self, n: float) -> float:
-        """Return D: the mean of the largest distance of two runs in a row, in l1."""
+        """Return D."""
         if self.n_states == 1:
             return 0.0
         return min(2.0, math.sqrt(2.0 * (self.n_states - 1.0) / n) + 2.0 * math.sqrt(math.log(self.pairs) / n))
 
+    def sampling_loss(self, n: float, delta: float) -> float:
+        """Return f: by how much a policy loses more than what it gives away on the model, at most."""
+        steps = 2.0 * self.value_error(n, delta) * self.horizon
+        return min(steps, self.policy_error(n, delta) + 2.0 * ROUNDING * self.horizon)
 
-def _sampling_loss(sizes: Sizes, n: float, delta: float) -> float:
-    """Bound by how much more a deterministic policy loses than what it gives away on the empirical model.
-
-    Twice the error of Q^ at every step, or the error of all policies at once.
-    """
-    steps = 2.0 * sizes.value_error(n, delta) * sizes.horizon
-    return min(steps, sizes.policy_error(n, delta) + 2.0 * ROUNDING * sizes.horizon)
-
-
-def _gumbel_log(sizes: Sizes, delta: float) -> float:
-    """Return lambda times the gap that no state gives away, except with probability delta/2."""
-    return math.log(max(sizes.comparisons, 1) / (delta / 2.0)) + COARSE
+    def gumbel_log(self, delta: float) -> float:
+        """Return lambda times the gap that no state gives away, except with probability delta/2."""
+        return math.log(max(self.comparisons, 1) / (delta / 2.0)) + COARSE
 
 
-def estimated_loss(sizes: Sizes, n: float, spent: float, delta: float, largest_gap: float = 1.0) -> float:
-    """Bound the loss of a policy whose loss on the empirical model is at most ``spent``, whatever the policy.
-
-    ``largest_gap`` is the largest gap of Q^ that the policy accepts in a state.
-    """
+def estimated_loss(sizes: Sizes, n: float, spent: float, delta: float) -> float:
+    """Bound the loss of a policy whose loss on the empirical model is at most ``spent``, whatever the policy."""
     rows = sizes.gamma * sizes.horizon * sizes.row_error(n, delta / 2.0) / 2.0
-    steps = sizes.horizon * (2.0 * sizes.value_error(n, delta / 2.0) + largest_gap * rows)
+    steps = sizes.horizon * (2.0 * sizes.value_error(n, delta / 2.0) + rows)
     return spent + ROUNDING + min(steps, sizes.policy_error(n, delta))
 
 
@@ -207,7 +200,7 @@ def affordable_disagreement(sizes: Sizes, n: float, spent: float) -> float:
 def usual_parameter(rule: str, sizes: Sizes, spent: float, delta: float) -> float:
     """Return the parameter with which a rule spends eps'; 0 for rules without."""
     if rule == GUMBEL:
-        return max(1.0, _gumbel_log(sizes, delta)) * sizes.horizon / spent
+        return max(1.0, sizes.gumbel_log(delta)) * sizes.horizon / spent
     if rule == PUBLISHED:
         return DOUBT
     width = spent / sizes.horizon
@@ -237,8 +230,8 @@ def loss_bound(rule: str, sizes: Sizes, n: float, parameter: float, spent: float
     if rule == PUBLISHED:
         return estimated_loss(sizes, n, spent + parameter * sizes.loss_deviation(n), delta)
     if rule == GUMBEL:  # half of delta is for the shared noise
-        return _sampling_loss(sizes, n, delta / 2.0) + _gumbel_log(sizes, delta) / parameter * sizes.horizon
-    lost = _sampling_loss(sizes, n, delta)
+        return sizes.sampling_loss(n, delta / 2.0) + sizes.gumbel_log(delta) / parameter * sizes.horizon
+    lost = sizes.sampling_loss(n, delta)
     if rule == ROUNDED:
         return lost + parameter * sizes.horizon
     return lost + 2.0 * parameter * sizes.horizon if rule == TOLERANCE else lost
@@ -255,7 +248,7 @@ class PlugInNumbers(Numbers):
     per_pair: int  # n
     per_pair_needed: int  # the n that the proof needs
     spent: float  # eps', the loss that the rule may spend
-    parameter: float  # of the rule: its width, rate, tolerance or scale; 0 for rules without
+    parameter: float  # of the rule: its width, rate, tolerance or doubt; 0 for rules without
     over: str  # whether losses are those from the "initial" distribution or of the "worst" state
     horizon: int | None = None  # steps of an episode, where the problem is explored in episodes
     budget: int | None = None  # transitions in all, where the problem is explored, or recorded
@@ -337,7 +330,6 @@ def plug_in_policy(
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "over": over}
     promise = check_plug_in(rule=rule, parameter=parameter, samples=samples, budget=budget, **promise)
     samples, budget, parameter = (promise.pop(name) for name in ("samples", "budget", "parameter"))
-    epsilon, delta, rho, over = promise.values()
     problem |= {"allowed_pairs": check_pairs(_OWNER, allowed_pairs, problem["n_states"], problem["n_actions"])}
     sizes = Sizes(**problem, weighed=over == "initial")
     if budget is not None:
@@ -346,6 +338,7 @@ def plug_in_policy(
                 f"{_OWNER}: budget must allow one sample for each of the {sizes.pairs} pairs, got {budget}. Raise it."
             )
         samples = budget // sizes.pairs
+    epsilon, delta, rho = promise["epsilon"], promise["delta"], promise["rho"]
     needed, spent, tuned = samples or 0, SPENT * epsilon, 0.0
     if rule in PROVED:
         needed, part, tuned = _fewest(sizes, rule, epsilon, delta, rho, parameter)
@@ -355,7 +348,7 @@ def plug_in_policy(
             spent = 0.0 if rule == GREEDY else spent
             tuned = _tuned(sizes, rule, spent, delta, parameter)
     sized: dict[str, Any] = {"per_pair": samples or needed, "per_pair_needed": needed, "spent": spent}
-    return PlugInNumbers(**problem, **promise, **sized, rule=str(rule), parameter=tuned)
+    return PlugInNumbers(**problem, **promise, **sized, rule=rule, parameter=tuned)
 
 
 def check_plug_in(
@@ -364,13 +357,8 @@ def check_plug_in(
     """Return the parameters of `plug_in_policy` that do not depend on a problem, as they count."""
     run = check_parameters(_OWNER, **given | ({} if horizon is None else {"horizon": horizon}))
     check_share(_OWNER, "rho", run["rho"])
-    if not isinstance(rule, str):
-        raise InvalidInput(f"{_OWNER}: rule must be the id of a rule, such as 'affordable', got {shown(rule)}.")
     if parameter is not None:
-        if rule == PUBLISHED:  # 0: no doubts
-            parameter = check_real(_OWNER, "parameter", parameter, low=0.0, high=math.inf, rule="a number >= 0")
-        else:
-            parameter = check_in_open_interval(_OWNER, "parameter", parameter, 0.0, math.inf)
+        parameter = check_in_open_interval(_OWNER, "parameter", parameter, 0.0, math.inf)
     if run["samples"] is not None and run["budget"] is not None:
         raise InvalidInput(f"{_OWNER}: samples is n of every pair and budget the samples in all. Give one of them.")
     if rule not in PROVED and run["samples"] is None and run["budget"] is None:
@@ -379,9 +367,7 @@ def check_plug_in(
 
 
 def _tuned(sizes: Sizes, rule: str, spent: float, delta: float, parameter: float | None) -> float:
-    if parameter is not None:
-        return parameter
-    return float(few_bits(usual_parameter(rule, sizes, spent, delta)))
+    return float(few_bits(usual_parameter(rule, sizes, spent, delta))) if parameter is None else parameter
 
 
 @lru_cache(maxsize=256)  # cuts are new in every run of a calibration, and the plan is the same
@@ -389,28 +375,26 @@ def _fewest(
     sizes: Sizes, rule: str, epsilon: float, delta: float, rho: float, parameter: float | None
 ) -> tuple[int, float, float]:
     """Return the fewest samples of a pair that keep both promises, what the rule spends, and its parameter."""
-    found: list[tuple[int, float, float]] = []
+    enough_for: list[tuple[int, float, float]] = []
     second_run = rule not in (GREEDY, PUBLISHED)
     only = {GREEDY: (0.0,), PUBLISHED: (SPENT,)}  # who publishes spends as much, at every size
     for part in only.get(rule, _PARTS):
         spent = part * epsilon
         tuned = _tuned(sizes, rule, spent, delta, parameter)
 
-        def enough(n: float, spent: float = spent, tuned: float = tuned) -> bool:
-            loses = loss_bound(rule, sizes, n, tuned, spent, delta)
-            differ = disagreement_bound(rule, sizes, n, tuned, spent) if second_run else 0.0
+        def enough(log_n: float, spent: float = spent, tuned: float = tuned) -> bool:
+            loses = loss_bound(rule, sizes, 2.0**log_n, tuned, spent, delta)
+            differ = disagreement_bound(rule, sizes, 2.0**log_n, tuned, spent) if second_run else 0.0
             return loses <= epsilon and differ <= rho
 
-        low, high = 0, 4
-        while high < 256 and not enough(2.0**high):
-            low, high = high, 2 * high
-        if not enough(2.0 ** min(high, 200)):
+        below, above = 0.0, 4.0
+        while above < _MOST_LOG and not enough(above):
+            below, above = above, min(2.0 * above, _MOST_LOG)
+        if not enough(above):
             continue
-        below, above = float(low), float(min(high, 200))
         while above - below > 2.0**-10:
             middle = (below + above) / 2.0
-            below, above = (below, middle) if enough(2.0**middle) else (middle, above)
-        found.append((math.ceil(float(few_bits(2.0**above))), spent, tuned))
-    if not found:
-        return MOST, SPENT * epsilon, _tuned(sizes, rule, SPENT * epsilon, delta, parameter)
-    return min(found)
+            below, above = (below, middle) if enough(middle) else (middle, above)
+        enough_for.append((math.ceil(float(few_bits(2.0**above))), spent, tuned))
+    spent = SPENT * epsilon
+    return min(enough_for, default=(MOST, spent, _tuned(sizes, rule, spent, delta, parameter)))

@@ -13,7 +13,6 @@ import numpy as np
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.rules import Cuts, PublishedCuts
-from replicable_rl.rules.publishing import choose_cuts
 from replicable_rl.runs import Algorithm, Run, derived_seed
 
 FOLLOWED = "as_published"  # of a run's history: 1 where its policy is the publisher's own
@@ -49,10 +48,7 @@ class SecondLab(Algorithm):
 
     def publication(self, source: Any, shared_seed: int) -> Cuts:
         """Return what the publisher of this shared seed published."""
-        first = self._by()
-        plan = first.plan(source)
-        model, _ = first.estimate(source, plan, sample_stream(derived_seed("publisher", shared_seed)))
-        return choose_cuts(model, first.tuning(plan))
+        return self._by().publish(source, sample_stream(derived_seed("publisher", shared_seed)))
 
     def _published(self, source: Any, shared_seed: int) -> Cuts:
         """Publish once for the labs of one shared seed, which mostly run one after the other."""
