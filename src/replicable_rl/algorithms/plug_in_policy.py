@@ -320,7 +320,11 @@ def _may_be_sure(numbers: PlugInNumbers, model: EmpiricalModel, decision: Decisi
     log_term, n = math.log(6.0 * numbers.sizes.pairs / numbers.delta), float(numbers.per_pair)
     spread = model.spread_of_some() - (0.0 if numbers.known_rewards else (1.0 - numbers.gamma) / 2.0)
     least = min(numbers.sizes.kappa * math.sqrt(log_term / (2.0 * n)), spread * math.sqrt(2.0 * log_term / n))
-    return decision.nearest > 2.0 * max(least, 0.0) * numbers.sizes.horizon
+    if decision.nearest <= 2.0 * max(least, 0.0) * numbers.sizes.horizon:
+        return False
+    # A rule that looks at losses must tell what it accepts from what it does not, whatever the error of Q^.
+    gaps = model.gap_of(decision.outputs["policy"])
+    return decision.loss is None or Margin.of(model, numbers.delta, least=True).loss(float(gaps.max())) < numbers.spent
 
 
 def _said(source: Any, decided: Decided, numbers: PlugInNumbers, samples: int) -> list[str]:

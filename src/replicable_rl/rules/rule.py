@@ -38,9 +38,9 @@ class Margin(NamedTuple):
         return short_repr(self)
 
     @classmethod
-    def of(cls, model: EmpiricalModel, delta: float) -> Margin:
-        """Return what holds for both runs, except with probability ``delta`` in each of them."""
-        w, other = model.value_error(delta / 2.0)
+    def of(cls, model: EmpiricalModel, delta: float, *, least: bool = False) -> Margin:
+        """Return what holds for both runs, except with probability ``delta`` in each; ``least``: if Q^ were exact."""
+        w, other = (np.zeros((1, 1)), 0.0) if least else model.value_error(delta / 2.0)
         best = w.max(axis=1, keepdims=True)
         sizes, n = model.sizes, max(model.fewest, 1.0)
         return cls(
