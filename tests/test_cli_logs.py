@@ -173,10 +173,10 @@ def test_cuts_of_another_process_say_what_differs(folder: Path) -> None:
     (folder / "four.csv").write_text(HEADER + "home,go,1,home,false\nhome,stay,0,home,false\n")
     follow = [*POLICY, "--rule", "cuts.npz", *SEED]
     for words, said in (
-        (["three.csv", *COLUMNS], "states or actions have other names. Read the log with the --states and --actions"),
+        (["three.csv", *COLUMNS], "whose names differ. Read the log with the same --states and --actions"),
         (["four.csv", *COLUMNS], "are for 3 states and 2 actions, the problem has 2 and 2. Read the log with the --st"),
-        (["two.csv", *COLUMNS[:-1], "2"], "its --reward-range is [0.0, 1.0], and yours is [0.0, 2.0]"),
-        (["two.csv", *COLUMNS, "--initial", "home=1"], "initial differs. Read the log with the same --initial"),
+        (["two.csv", *COLUMNS[:-1], "2"], "Read the log with the same --reward-range"),
+        (["two.csv", *COLUMNS, "--initial", "home=1"], "Read the log with the same --initial"),
     ):
         assert said in refused(["solve", *words, *follow], folder)
     good(["solve", "four.csv", *COLUMNS, *follow, "--states", "home,road", "--actions", "go,stay"], folder)
@@ -213,7 +213,7 @@ def test_names_of_several_parts_are_told_apart_everywhere() -> None:
 def test_cuts_keep_names(folder: Path) -> None:
     data = rr.from_transitions(folder / "one.csv", gamma=0.9, done="left", reward_range=(0, 1))
     cuts = rr.publish(data, rr.PlugInPolicy(0.05, 0.05, 0.2))
-    assert "\n  home: go\n  road: stay\nMargins are" in str(cuts)
+    assert "\n  home: go\n  road: stay" in str(cuts)
     rr.save(cuts, folder / "cuts.npz")
     again = rr.load(folder / "cuts.npz")
     assert again == cuts
