@@ -12,20 +12,20 @@ any way, for only the last decision must agree.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
 from replicable_rl.algorithms.exploring import Ignored, collect, hardly_reached, left_at_default
-<<<<<<< HEAD
 from replicable_rl.algorithms.plan import Plan, Promise, Promises, Shape, accurate, replicable, sure_of
-from replicable_rl.data.few import taken_all_the_same, taken_for_the_worst, threshold
 from replicable_rl.errors import InvalidInput, speaking_as
 from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
-from replicable_rl.rules import AffordableTolerance, Decision, EmpiricalModel, Margin, Rule, Tuning, as_rule
-from replicable_rl.rules.rule import decided_by
+from replicable_rl.rules import AffordableTolerance, Cuts, Decision, EmpiricalModel, Margin, Rule, Tuning, as_rule
+from replicable_rl.rules.model import threshold
+from replicable_rl.rules.publishing import choose_cuts
+from replicable_rl.rules.rule import decided_by, usual_order
 from replicable_rl.runs import (
     CERTIFICATE,
     FIXED_SEED,
@@ -37,16 +37,6 @@ from replicable_rl.runs import (
     StatusCode,
     asks_for_nothing,
 )
-=======
-from replicable_rl.algorithms.plan import Columns, Plan, Promise, Shape, Statement, Statements
-from replicable_rl.errors import InvalidInput, speaking_as
-from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
-from replicable_rl.rules import AffordableTolerance, Cuts, Decision, EmpiricalModel, Margin, Rule, Tuning, as_rule
-from replicable_rl.rules.model import threshold
-from replicable_rl.rules.publishing import choose_cuts
-from replicable_rl.rules.rule import decided_by, usual_order
-from replicable_rl.runs import CERTIFICATE, EMPTY, FIXED_SEED, THIS_SEED, Claims, Run, Status, StatusCode
->>>>>>> 179ecb6 (Choose cuts and few rows in the rules, and compare gaps in one place)
 from replicable_rl.theory import PlugInNumbers, Units, decisions, plug_in_policy
 from replicable_rl.theory.decisions import EXACT, PROVED, SPENT, check_plug_in
 from replicable_rl.theory.numbers import ACCURACY, MOST, REPLICABILITY
@@ -59,11 +49,7 @@ _AFFORDABLE = AffordableTolerance()
 _PROOFS = "docs/proofs-decisions.md"
 _PARAMETERS = {decisions.ROUNDED: "beta", decisions.GUMBEL: "lambda", decisions.TOLERANCE: "x"}
 _PARAMETERS |= {decisions.PUBLISHED: "doubt"}
-<<<<<<< HEAD
-=======
-_SAME = {decisions.ROUNDED: "Q, policy", decisions.GREEDY: "-"}  # the others: the policy
 _NAMED = 5  # pairs that a status names
->>>>>>> 179ecb6 (Choose cuts and few rows in the rules, and compare gaps in one place)
 
 
 class Decided(NamedTuple):
@@ -155,26 +141,18 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         return super()._parameters() | {"rule": self.decider.id, "parameter": self.decider.parameter}
 
     def _numbers(self, shape: Shape) -> PlugInNumbers:
-<<<<<<< HEAD
-        given = self._parameters()
-        horizon, budget = given.pop("horizon"), self.budget
-        given |= {"known_rewards": shape.known_rewards, "allowed_pairs": shape.pairs}
+        given, rows = self._parameters(), shape.rows
+        horizon, budget = given.pop("horizon"), given.pop("budget")
         given |= {"n_states": shape.n_states, "n_actions": shape.n_actions, "gamma": shape.gamma}
-        if shape.rows is None and not shape.played:
-            return plug_in_policy(**given)
-        if shape.rows is not None:
-=======
-        given = self._parameters() | shape._asdict()
-        rows, played, horizon, budget = (given.pop(name) for name in ("rows", "played", "horizon", "budget"))
+        given |= {"known_rewards": shape.known_rewards, "allowed_pairs": shape.pairs}
         if rows is not None:
->>>>>>> 179ecb6 (Choose cuts and few rows in the rules, and compare gaps in one place)
             if self.samples is not None or budget is not None:
                 raise InvalidInput(
                     "PlugInPolicy: the samples of a log are drawn already. Leave out samples and budget; split the "
                     "log to use less."
                 )
             budget = rows
-        elif played:
+        elif shape.played:
             horizon = horizon or math.ceil(math.log(1.0 / (self.epsilon * (1.0 - shape.gamma))) / (1.0 - shape.gamma))
             if budget is None or budget < horizon:
                 raise InvalidInput(
@@ -216,29 +194,6 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         by = f" with {name}={number(numbers.parameter, 3)}" if name else ""
         return [f"no number of samples proves a loss of {numbers.epsilon:g} for rule={numbers.rule}{by}"]
 
-<<<<<<< HEAD
-=======
-    def _table(self, plan: Plan[PlugInNumbers]) -> tuple[str, str, Columns]:
-        """Return a row for every rule, and first of all for this run."""
-        numbers = plan.numbers
-        heading = f"plug-in policy, rule {numbers.rule}: the policy loses at most epsilon {_where(plan)}"
-        if numbers.explores:
-            exploring = {
-                "transitions in all": numbers.samples,
-                "steps of an episode": numbers.horizon,
-                "spent by the rule": numbers.spent,
-            }
-            return heading, f"{number(numbers.samples)} transitions", {"this run": exploring}
-        promise: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "over": self.over}
-        promise |= {"known_rewards": numbers.known_rewards, "allowed_pairs": numbers.allowed_pairs}
-        sizes = numbers.n_states, numbers.n_actions, numbers.gamma
-        rules = {"this run": _row(numbers)}
-        rules |= {rule: _row(plug_in_policy(*sizes, **promise, rule=rule)) for rule in PROVED}
-        n = number(numbers.per_pair) if numbers.per_pair < MOST else "2**200, where the search ends"
-        columns = {name: {rule: row[name] for rule, row in rules.items()} for name in rules["this run"]}
-        return heading, f"n = {n}", columns
-
->>>>>>> 179ecb6 (Choose cuts and few rows in the rules, and compare gaps in one place)
     def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r and one batch of fresh samples from ``rng``."""
         plan = self.plan(source)
@@ -248,23 +203,18 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         outputs = dict(decision.outputs)
         if "value" in outputs:
             outputs["value"] = Units.of(source).value_to_user(outputs["value"])
-<<<<<<< HEAD
-        status = _status(source, model, plan.numbers, decision, samples, ignored)
-        claims = self._claims(plan, model.off, good_seed=decision.sure)
-        if source.trust.conditions:  # no table says what can be gained
-            claims = claims.beside(model.gain)
-            if model.best.value.any() and model.gain <= self.epsilon and plan.numbers.spent > 0.0:
-                claims = replace(claims, gain=model.gain)
-=======
         claims = plan.claims(good_seed=decision.sure)
         if model.off > EXACT:  # gamma is so near to 1 that too few digits are left for a proof
             why = f"with gamma={model.gamma!r} planning is off by up to {model.off:.1g}, and proofs allow 1e-10"
             claims = Claims(missing=dict.fromkeys((ACCURACY, REPLICABILITY), f"{why}: lower gamma"))
-        if plan.conditions and claims.accuracy is not None:  # of other sources no table is known
+        if source.trust.conditions:  # no table says what can be gained
             claims = claims.beside(model.gain)
-        status = Status(StatusCode.COMPLETED, "; ".join(_said(source, decided, plan.numbers, samples)))
->>>>>>> 179ecb6 (Choose cuts and few rows in the rules, and compare gaps in one place)
-        return Run.of(outputs, status=status, claims=claims, samples=samples)
+            if model.best.value.any() and model.gain <= self.epsilon and plan.numbers.spent > 0.0:
+                claims = replace(claims, gain=model.gain)
+        sentences = _sentences(source, decided, plan.numbers, samples, claims.gain)
+        return Run.of(
+            outputs, status=Status(StatusCode.COMPLETED, "; ".join(sentences)), claims=claims, samples=samples
+        )
 
     def estimate(self, source: Any, plan: Plan[PlugInNumbers], rng: np.random.Generator) -> tuple[EmpiricalModel, int]:
         """Return the empirical model of one batch of fresh samples, and how many they are."""
@@ -327,43 +277,32 @@ def _may_be_sure(numbers: PlugInNumbers, model: EmpiricalModel, decision: Decisi
     return decision.loss is None or Margin.of(model, numbers.delta, least=True).loss(float(gaps.max())) < numbers.spent
 
 
-def _said(source: Any, decided: Decided, numbers: PlugInNumbers, samples: int) -> list[str]:
+def _sentences(
+    source: Any, decided: Decided, numbers: PlugInNumbers, samples: int, gain: float | None
+) -> Iterator[str]:
     """Say what was decided on what data, what the data did not reach, and whether anything was asked."""
     decision, model, ignored = decided
     policy, n_actions = decision.outputs.get("policy"), model.n_actions
-    said = [f"decided from {number(samples)} samples"]
-    said += [decision.said] if decision.said else []
+    yield f"decided from {number(samples)} samples"
+    if decision.said:
+        yield decision.said
     if not model.best.value.any():
-        said.append("no sample had a reward above the lowest that there may be, so that all policies look alike")
-<<<<<<< HEAD
-    elif at_stake <= numbers.epsilon and numbers.spent > 0.0:
-        said.append(f"epsilon={numbers.epsilon:g} {asks_for_nothing(model.gain)} on the empirical model: lower it")
-    if model.never_tried.size:
-        pairs, named = model.never_tried.tolist(), source.pair_names if isinstance(source, Recorded) else None
-        said.append(taken_for_the_worst(pairs, source.support.pairs, model.fewest_counted, named))
-        if named is not None and policy is not None:
-            taken = np.intersect1d(pairs, np.arange(model.n_states) * model.n_actions + policy)
-            said += taken_all_the_same(taken.tolist(), named)
-=======
-    elif source.trust.conditions and model.gain <= numbers.epsilon and numbers.spent > 0.0:  # audits of tables know it
-        said.append(f"epsilon={numbers.epsilon:g} {EMPTY}{number(model.gain, 3)} on the empirical model: lower it")
-    pairs = model.never_tried
-    if pairs.size:
-        worst = f"{plural(pairs.size, 'pair')} of {source.support.pairs}"
-        if isinstance(source, Recorded):
-            few = f"fewer than {number(model.fewest_counted, 3)} rows" if model.fewest_counted > 1.0 else "no rows"
-            said.append(f"{worst} with {few}, taken for the worst: {_names(pairs, source.pair_names)}")
-            if policy is not None and (taken := pairs[policy[pairs // n_actions] == pairs % n_actions]).size:
-                said.append(f"taken all the same: {_names(taken, source.pair_names)}")
-        else:
-            said.append(f"{worst} never tried, taken for the worst")
->>>>>>> 179ecb6 (Choose cuts and few rows in the rules, and compare gaps in one place)
+        yield "no sample had a reward above the lowest that there may be, so that all policies look alike"
+    if gain is not None:
+        yield f"epsilon={numbers.epsilon:g} {asks_for_nothing(gain)} on the empirical model: lower it"
+    pairs, worst = model.never_tried, f"{plural(model.never_tried.size, 'pair')} of {source.support.pairs}"
+    if pairs.size and isinstance(source, Recorded):
+        few = f"fewer than {number(model.fewest_counted, 3)} rows" if model.fewest_counted > 1.0 else "no rows"
+        yield f"{worst} with {few}, taken for the worst: {_names(pairs, source.pair_names)}"
+        if policy is not None and (taken := pairs[policy[pairs // n_actions] == pairs % n_actions]).size:
+            yield f"taken all the same: {_names(taken, source.pair_names)}"
+    elif pairs.size:
+        yield f"{worst} never tried, taken for the worst"
     if ignored is not None and policy is not None:
         many, first = plural(int(ignored.states.sum()), "state"), "the first allowed action"
         first = f"action {ignored.actions[0]}" if source.support.whole else first
         lost = f"{short_loss(model.loss(policy, numbers.over))} on the empirical model"
-        said.append(f"{many} hardly ever reached and left at {first}, with which the whole policy loses {lost}")
-    return said
+        yield f"{many} hardly ever reached and left at {first}, with which the whole policy loses {lost}"
 
 
 def _names(pairs: np.ndarray, named: Callable[[int], str]) -> str:
@@ -373,25 +312,6 @@ def _names(pairs: np.ndarray, named: Callable[[int], str]) -> str:
 
 def _where(shape: Shape, numbers: PlugInNumbers) -> str:
     """Say where the policy loses no more than epsilon."""
-<<<<<<< HEAD
     if numbers.over == "initial" and numbers.rule in (decisions.AFFORDABLE, decisions.PUBLISHED):
         return "on average over all states" if shape.anywhere else "from the first state on"
     return "in every state"
-=======
-    numbers = plan.numbers
-    on_average = numbers.over == "initial" and numbers.rule in (decisions.AFFORDABLE, decisions.PUBLISHED)
-    start = "on average over all states" if plan.anywhere else "from the first state on"
-    return start if on_average else "in every state"
-
-
-def _row(numbers: PlugInNumbers) -> dict[str, float | str | None]:
-    name, proved = _PARAMETERS.get(numbers.rule), numbers.per_pair < MOST
-    return {
-        "n per pair": numbers.per_pair if proved else "none",
-        "in all": numbers.samples if proved else "none",
-        "parameter": f"{name}={number(numbers.parameter, 3)}" if name else None,
-        "same": _SAME.get(numbers.rule, "policy"),
-        "differ": bound(numbers.rho_proved),
-        "loss": bound(numbers.error_proved),
-    }
->>>>>>> 179ecb6 (Choose cuts and few rows in the rules, and compare gaps in one place)
