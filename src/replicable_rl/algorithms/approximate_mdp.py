@@ -244,17 +244,11 @@ class ApproximateMDP(_ApproximateMDP):
 class ReplicableApproximateMDP(_ApproximateMDP):
     """A model that is the same twice, to the last bit, and its optimal policy.
 
-    Parameters
-    ----------
-    epsilon, delta, rho : float
-        Every transition probability, before rows are divided by their sums, is within ``epsilon`` of the truth with
-        probability 1 - ``delta``; two runs with one shared seed learn other models with probability at most ``rho``.
-    norm : {"entry", "l1"}
-        Whether ``epsilon`` bounds each entry or the l1 error of a row.
-    form : {"zero-preserving", "midpoint"}
-        How rSTAT answers near 0; the midpoint form makes dense rows.
-    calls, tolerance : optional
-        Successors per pair and tolerance of one query; None means what the theorem says.
+    Before rows are divided by their sums, every transition probability is within ``epsilon`` of the truth (``norm`` is
+    "entry"), or every row in l1 ("l1"), except with probability ``delta``; two runs with one shared seed learn
+    different models with probability at most ``rho``. ``form``, "zero-preserving" or "midpoint", says how rSTAT answers
+    near 0; the midpoint form makes dense rows. ``calls`` and ``tolerance`` are the successors per pair and the
+    tolerance of one query; None means what the theorem says.
 
     Examples
     --------

@@ -217,24 +217,14 @@ class RMax(_RMax):
 class ReplicableRMax(_RMax):
     """Replicable Episodic R-max, RepRMAX: the same model, value and policy twice.
 
-    Parameters
-    ----------
-    epsilon, delta, rho : float
-        A policy within ``epsilon`` of optimal from the initial distribution (values normalised to [0, 1]), except with
-        probability ``delta``; two runs with one shared seed learn different models with probability at most ``rho``.
-    horizon : int
-        H, the steps of an episode.
-    episodes, rounds, known, window, tolerance : optional
-        m, T, k, w and the tolerance of one query; None means the theorem's choice (see
-        :func:`replicable_rl.theory.rmax`).
-    support : int, optional
-        The most successors that any pair has, where that is known: fewer queries can go wrong.
-    threshold, estimate : optional
-        The ingredients of :mod:`replicable_rl.queries`, by object or id. "fixed" and "plain" switch one off.
-    form : {"zero-preserving", "midpoint"}
-        How rSTAT answers near 0.
-    r_max : float, optional
-        The reward of what is unknown; the top of the problem's reward range by default.
+    From the initial distribution the policy is within ``epsilon`` of optimal (values normalised to [0, 1]), except with
+    probability ``delta``; two runs with one shared seed learn different models with probability at most ``rho``.
+    ``horizon`` is H, the steps of an episode. ``episodes``, ``rounds``, ``known``, ``window`` and ``tolerance`` are m,
+    T, k, w and tau of a query; None means the theorem's choice, see :func:`replicable_rl.theory.rmax`. ``support`` is
+    the most successors that any pair has, where that is known: fewer queries can go wrong. ``threshold`` and
+    ``estimate`` are the ingredients of :mod:`replicable_rl.queries`, by object or id: "fixed" and "plain" switch one
+    off. ``form``, "zero-preserving" or "midpoint", says how rSTAT answers near 0. ``r_max`` is the reward of what is
+    unknown, by default the top of the problem's reward range.
 
     Examples
     --------

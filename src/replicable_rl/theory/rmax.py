@@ -92,7 +92,7 @@ class RMaxNumbers(Numbers):
         """Rounds after which a run has certainly stopped or knows every pair."""
         return self.pairs + 1 + self.idle_rounds
 
-    @cached_property
+    @property
     def rounds_at_most(self) -> int:
         """Rounds that a run can have."""
         return min(self.rounds, self.rounds_needed)
@@ -127,7 +127,7 @@ class RMaxNumbers(Numbers):
         sets = K * math.log(2.0) + math.log1p((learned - 1.0) * 2.0 ** (1 - K))
         return sets + math.log(2.0 * self.pairs / self.delta)
 
-    @cached_property
+    @property
     def sampling_error(self) -> float:
         """r, Hoeffding's radius at n0, in half of delta, for all sets of successors at once."""
         return math.sqrt(self.events_log / (2.0 * max(1, self.visits)))
@@ -144,7 +144,7 @@ class RMaxNumbers(Numbers):
         left = 1.0 - E * self.rounding
         return (E - 1.0) * self.rounding / left if left > 0.0 else 1.0
 
-    @cached_property
+    @property
     def unknown_rate(self) -> float:
         """The largest rate u of unknown visits that may be seen below epsilon/2, in half of delta."""
         L = math.log(2.0 * self.rounds_at_most / self.delta)
@@ -202,7 +202,7 @@ class RMaxNumbers(Numbers):
             return 1.0
         return min(1.0, 4.0 * self.rounds_at_most * math.sqrt(self.horizon / self.episodes / self.epsilon))
 
-    @property
+    @cached_property
     def rho_proved(self) -> float | None:
         """Bound on the probability that two runs learn different models; 1 when nothing is proved."""
         return None if self.rho is None else min(1.0, self.rho_queries + self.rho_known + self.rho_stop)
