@@ -12,8 +12,6 @@ from replicable_rl.randomness._kernels import fill_uniform
 from replicable_rl.sampling._binomial import Floats, Index, Integers, Words, workspace
 from replicable_rl.sampling._kernels import ROWS_PER_BLOCK, draw_block
 
-WIDTH, LOWERED, REACH, RISING, LOG_TERM, ARITHMETIC, SPREAD = range(7)  # the columns of ``steps``
-
 
 class DrawnRows(NamedTuple):
     """The rows of a table, ready to be drawn from, with normalised rewards.
@@ -33,7 +31,12 @@ class DrawnRows(NamedTuple):
 def phased_iterations(
     table: DrawnRows,
     calls: Integers,
-    steps: Floats,
+    widths: Floats,
+    lowered: Floats,
+    reach: Floats,
+    rising: bool,
+    log_term: float,
+    arithmetic: float,
     words: Words,
     keys: Words,
     n_actions: int,
@@ -49,12 +52,11 @@ def phased_iterations(
     for t in range(words.shape[0]):
         best_values(q, n_actions, value, np.int64(0), value.size)
         spread = value.max() - value.min()
-        steps[t, SPREAD] = spread if table.pair_reward.size > 0 else (1.0 - table.gamma) + table.gamma * spread
-        drawn[t] = calls_of(calls[t], steps[t, SPREAD], steps[t, REACH])
-        key = keys[t if keys.shape[0] > 0 else 0 :]
-        if not all_clear:
-            steps[t, LOG_TERM] = 0.0
-        phased_blocks(table, drawn[t], steps[t], words[t], key, value, q, clear, np.int64(0), n_blocks)
+        spread = spread if table.pair_reward.size > 0 else (1.0 - table.gamma) + table.gamma * spread
+        drawn[t] = calls_of(calls[t], spread, reach[t])
+        key, log = keys[t if keys.shape[0] > 0 else 0 :], log_term if all_clear else 0.0
+        step = widths[t], lowered[t], spread, rising, log, arithmetic
+        phased_blocks(table, drawn[t], *step, words[t], key, value, q, clear, np.int64(0), n_blocks)
         all_clear = all_clear and bool(clear.all())
     return all_clear
 
@@ -82,7 +84,12 @@ def best_values(q: Floats, n_actions: int, value: Floats, first: Index, last: In
 def phased_blocks(
     table: DrawnRows,
     calls: int,
-    step: Floats,
+    width: float,
+    lowered: float,
+    spread: float,
+    rising: bool,
+    log_term: float,
+    arithmetic: float,
     words: Words,
     keys: Words,
     value: Floats,
@@ -93,14 +100,13 @@ def phased_blocks(
 ) -> None:
     """One iteration for the blocks of rows from ``first`` to ``last``: draw, take the mean, round it, update q.
 
-    ``keys[0]`` is that of the shared offsets; without keys the means are not rounded. ``step`` says what
-    `theory.phased_vi` says of this iteration. Counts and offsets are made and used block by block, and never stored as
-    a whole. ``clear`` says whether all the means of a block are as far from the edges as they must be; where the log
-    term is 0, nobody looks. A row without outcomes is an action that is not allowed: its value is -inf.
+    ``keys[0]`` is that of the shared offsets; without keys the means are not rounded. Counts and offsets are made and
+    used block by block, and never stored as a whole. ``clear`` says whether all the means of a block are as far from
+    the edges as they must be; where the log term is 0, nobody looks. A row without outcomes is an action that is not
+    allowed: its value is -inf.
     """
     indptr, next_state, conditional, outcome_reward, pair_reward, gamma = table
-    known, rounded, width, rising = pair_reward.size > 0, keys.shape[0] > 0, step[WIDTH], step[RISING] > 0.0
-    lowered, log_term, arithmetic, spread = step[LOWERED], step[LOG_TERM], step[ARITHMETIC], step[SPREAD]
+    known, rounded = pair_reward.size > 0, keys.shape[0] > 0
     integers, floats = workspace(q.size)
     offset, answer = np.empty(ROWS_PER_BLOCK), np.empty(ROWS_PER_BLOCK)
     bounds = np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)

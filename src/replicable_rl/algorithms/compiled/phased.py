@@ -47,36 +47,29 @@ def compiled_iterations(
     outcome_reward = units.reward(rows.reward) if known is None else np.empty(0)
     pair_reward = np.empty(0) if known is None else units.reward(known).reshape(-1)
     parts = rows.indptr, rows.next_state, source.conditional, outcome_reward, pair_reward, source.gamma
-    table = _phased.DrawnRows(*parts)
-    pairs, blocks = rows.indptr.size - 1, n_blocks(rows.indptr)
-    q = pair_reward.copy() if schedule.rising and known is not None else np.zeros(pairs)
-    q = source.support.settle(q)
+    table, pairs, blocks = _phased.DrawnRows(*parts), rows.indptr.size - 1, n_blocks(rows.indptr)
+    q = source.support.settle(pair_reward.copy() if schedule.rising and known is not None else np.zeros(pairs))
     value, total, good_seed, threaded = np.empty(source.n_states), 0, True, blocks >= MANY_BLOCKS
     at_once = 1 if threaded else max(1, _ROWS_AT_ONCE // pairs)
     with Team(blocks, whole_below=MANY_BLOCKS) as each_block, Team(value.size, whole_below=_MANY_STATES) as each:
         for t in range(0, schedule.iterations, at_once):
             chunk = range(t, min(t + at_once, schedule.iterations))
             words, offsets = stream_words(rng, len(chunk)), keys(chunk)
-            steps = _steps(schedule, chunk, log_term if good_seed else 0.0)
-            drawn, calls = np.empty(len(chunk), dtype=np.int64), np.ascontiguousarray(schedule.calls[t : chunk.stop])
+            columns = schedule.calls, schedule.widths, schedule.lowered, schedule.reach
+            calls, widths, lowered, reach = (np.array(column[t : chunk.stop]) for column in columns)
+            fixed = schedule.rising, log_term if good_seed else 0.0, ARITHMETIC
             if not threaded:
-                good_seed &= _phased.phased_iterations(table, calls, steps, words, offsets, n_actions, q, drawn)
+                drawn = np.empty(len(chunk), dtype=np.int64)
+                steps = calls, widths, lowered, reach, *fixed, words, offsets
+                good_seed &= _phased.phased_iterations(table, *steps, n_actions, q, drawn)
+                total += sum(drawn.tolist())
             else:  # one iteration on all the cores: the blocks of rows have streams of their own
                 each(_phased.best_values, q, n_actions, value)
                 spread = schedule.spread(float(value.max() - value.min()), source.gamma, known is not None)
-                steps[0, _phased.SPREAD], drawn[0] = spread, schedule.calls_at(t, spread)
-                clear = np.empty(blocks, dtype=np.bool_)
-                each_block(_phased.phased_blocks, table, drawn[0], steps[0], words[0], offsets, value, q, clear)
+                samples, clear = schedule.calls_at(t, spread), np.empty(blocks, dtype=np.bool_)
+                step = float(widths[0]), float(lowered[0]), spread, *fixed
+                each_block(_phased.phased_blocks, table, samples, *step, words[0], offsets, value, q, clear)
                 good_seed &= bool(clear.all())
-            total += sum(drawn.tolist())
+                total += samples
             report("iterations", chunk.stop, schedule.iterations)
     return Iterated(q.reshape(source.n_states, n_actions), total, good_seed)
-
-
-def _steps(schedule: Schedule, chunk: range, log_term: float) -> Floats:
-    """Return what compiled iterations must know of the schedule; the last column is theirs to fill."""
-    steps, part = np.empty((len(chunk), 7)), slice(chunk.start, chunk.stop)
-    for i, column in enumerate((schedule.widths, schedule.lowered, schedule.reach)):
-        steps[:, i] = column[part]
-    steps[:, 3:] = schedule.rising, log_term, ARITHMETIC, 0.0
-    return steps
