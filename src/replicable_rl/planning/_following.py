@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,19 +47,11 @@ _LEAST = 1e-30  # more than underflow can lose
 _ROUNDED = 0.01  # with more than that, errors of rounding may grow faster than in proportion
 
 
-class Shares(NamedTuple):
-    """The discounted share of every state in the steps that were followed, what is left, and what these steps cost."""
-
-    share: Floats
-    left: float
-    cost: float
-
-
 class Following:
     """Follows policies through one table; those that differ little share the work.
 
     >>> from replicable_rl.problem import riverswim
-    >>> Following(riverswim()).shares(np.full((6, 2), 0.5)).share.round(3).tolist()
+    >>> Following(riverswim()).shares(np.full((6, 2), 0.5))[0].round(3).tolist()
     [0.561, 0.279, 0.081, 0.024, 0.007, 0.002]
     """
 
@@ -75,8 +67,8 @@ class Following:
         enough: float = math.inf,
         times: int = 1,
         first: Floats | None = None,
-    ) -> Shares:
-        """Return where actions, (S,), or their probabilities, (S, A), lead, and the sum of shares times ``cost``.
+    ) -> tuple[Floats, float, float]:
+        """Return the shares under actions or their (S, A) probabilities, what is left, and shares times ``cost``.
 
         They are followed ``times`` as many steps as are usual, from the first state of the process or from ``first``,
         and no longer than until the sum is ``enough``.
@@ -89,7 +81,7 @@ class Following:
         if policy.ndim == 1:
             weight = (policy[:, None] == np.arange(self.table.n_actions)).astype(np.float64)
         arguments = weight.reshape(-1), times * self.steps, now, np.empty_like(now), share, costs, enough
-        return Shares(share, *follow_shares(self.table, *arguments))
+        return share, *follow_shares(self.table, *arguments)
 
     def noise(self, policy: Integers, noise: Floats) -> Floats:
         """Return the root of the mean square of the gaps (S, A) that noise in the rewards, (S*A, K), makes."""
@@ -111,7 +103,7 @@ class Following:
         """The rows of the last policy, how many outcomes the longest may have, and which rows they are."""
         chain = Chain.room_for(self.table, solve=False)
         kind = np.int32 if self.table.indptr.size < 2**31 else np.int64
-        return chain, chain.longest, np.full(self.n_states, -1, dtype=kind)
+        return chain, int(np.diff(chain.indptr).max()), np.full(self.n_states, -1, dtype=kind)
 
     def losses_between(self, policy: Integers, gap: Floats, limit: float, over: str) -> tuple[float, float]:
         """Return bounds on the loss of a policy: both on one side of ``limit``, if some sweeps can tell.

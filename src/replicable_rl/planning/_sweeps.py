@@ -88,15 +88,10 @@ class Chain(NamedTuple):
         reward, leave = np.empty((2, table.n_states if solve else 0))
         return cls(indptr, np.empty(weight.size, dtype=np.int32), weight, reward, leave)
 
-    @property
-    def longest(self) -> int:
-        """How many outcomes the longest row has that there is room for."""
-        return int(np.diff(self.indptr).max())
-
 
 @inlined
 def _expected(next_state: Indices, probability: Reals, value: Floats, begin: np.uint64, end: np.uint64) -> float:
-    """E V(s') for the outcomes of a row, which are those from ``begin`` up to ``end``."""
+    """E V(s') for the outcomes of a row."""
     total = 0.0
     for k in range(begin, end):
         total += probability[k] * value[np.uint32(next_state[k])]
@@ -160,11 +155,9 @@ def policy_rows(
     """Copy the rows of a policy, weight = gamma * probability, to where a sweep reads them in one go.
 
     Or solve v(s) = r + gamma * E v(s') for v(s) = reward(s) + sum of weight * v(s') over other states, by dividing
-    by leave(s) = 1 - gamma * P(stay): a goal that is never left has its value after one sweep.
-
-    ``chain_indptr`` leaves room for the longest row of every state, so that it serves every policy and the states
-    can be copied in parts; what is left of it gets weight 0. ``copied`` are the rows that were copied last (-1:
-    none), for policies soon differ in few states. Returns in how many.
+    by leave(s) = 1 - gamma * P(stay): a goal that is never left has its value after one sweep. Room that is left gets
+    weight 0. ``copied`` are the rows that were copied last (-1: none), for policies soon differ in few states. Returns
+    in how many.
     """
     indptr, next_state, probability, reward, gamma, _ = table
     chain_indptr, chain_next, chain_weight, chain_reward, chain_leave = chain
@@ -199,9 +192,8 @@ def follow(
 ) -> tuple[float, float, int]:
     """Sweep along a policy, and sum up the differences of the sweeps, until they lie within ``enough`` of each other.
 
-    At most ``limit`` times, and more than once only if ``first`` to ``last`` are all the states. The arrays of
-    differences change places after every sweep. Returns the smallest and the largest difference of the last sweep,
-    and the number of sweeps.
+    At most ``limit`` times, and more than once only if ``first`` to ``last`` are all the states. Returns the extremes
+    of the differences of the last sweep, and the number of sweeps, after each of which the arrays change places.
     """
     indptr, next_state, weight = chain.indptr, chain.next_state, chain.weight
     low, high, sweeps = np.inf, -np.inf, 0
@@ -445,7 +437,7 @@ class Sweeps:
         index = np.int32 if table.indptr.size < 2**31 else np.int64  # half the memory, where it can count the rows
         self.row_of, self._copied = np.empty(n_states, dtype=index), np.full(n_states, -1, dtype=index)
         self.chain, self._is_settled = Chain.room_for(table, solve=self.in_blocks), False
-        self._longest = self.chain.longest
+        self._longest = int(np.diff(self.chain.indptr).max())
         self.each = team(n_states, step)
 
     def backup(self) -> tuple[float, float, float]:

@@ -254,7 +254,7 @@ class EmpiricalModel:
                 soft = soft * soft
             soft = 1.0 / soft
             total = sum(soft.T, np.zeros(self.n_states))  # one action after the other
-            self._shares = {**self._shares, spent: self.following.shares(soft / total[:, None]).share}
+            self._shares = {**self._shares, spent: self.following.shares(soft / total[:, None])[0]}
         return self._shares[spent]
 
     # --- how far off it may be ----------------------------------------------------------------------
