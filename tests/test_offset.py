@@ -28,7 +28,7 @@ from tests.statistics import SEED
 from tests.test_planning import exact_pairs, exact_q, exact_value, one_hot
 
 EPSILON, DELTA, RHO = 0.1, 0.001, 0.2
-REFUSED = r"^{}: rewards between .* that 64-bit numbers can hardly tell apart\. Subtract a constant from the rewards\.$"
+REFUSED = r"^{}: rewards between .* that 64-bit numbers can hardly tell apart\. Subtract a constant"
 OFFSETS = [sign * 10.0**k for k in (3, 5, 6, 7, 13, 15) for sign in (1, -1)]
 
 
@@ -128,7 +128,7 @@ def test_tiny_rewards_are_solved_or_refused(name: str) -> None:
     algorithm = algorithms(0.9)[name]
     assert check_claims(detour(0.0, width=1e-300), algorithm)
     assert check_claims(detour(-1e-300, width=1e-300), algorithm)
-    why = rf"^{name}: rewards between 0\.0 and 5e-323 have values .* apart\. Multiply the rewards by a constant\.$"
+    why = rf"^{name}: rewards between 0\.0 and 5e-323 have values .* apart\. .* or multiply them by one\.$"
     with pytest.raises(rr.InvalidInput, match=why):
         rr.solve(detour(0.0, width=5e-323), algorithm, shared_seed=1)
 

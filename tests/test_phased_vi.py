@@ -16,7 +16,7 @@ from replicable_rl.algorithms.compiled.phased import Iterated
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.experiments.cost.prediction import predicted_disagreement
 from replicable_rl.problem.sampler import Counts, as_source
-from replicable_rl.queries import Means, Mechanism, Plain, Query, RStat
+from replicable_rl.queries import Means, Query, RStat
 from replicable_rl.randomness import sample_stream
 from replicable_rl.runs import Claims
 from replicable_rl.testing import PerSample
@@ -275,54 +275,6 @@ def test_a_claim_is_never_a_mixture(change: dict[str, Any], about: str, why: str
     assert [claim.about for claim in claims] == [about]
     (said,) = claims.missing.values()
     assert said.startswith(why)
-
-
-@dataclass(frozen=True)
-class Halves(Mechanism):
-    """An estimate of somebody's own, of which no proof knows anything."""
-
-    id: str = "halves"
-
-    def bind(self, *given: Any) -> Any:
-        return Plain().bind(*given)
-
-
-def with_estimate(algorithm: type[Any], estimate: Any) -> Any:
-    return dataclass(frozen=True)(type("Own", (algorithm,), {"estimate": estimate, "id": "own-v1"}))
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "level"), [(rr.ReplicablePhasedVI, "value"), (rr.ReplicableApproximateMDP, "model")]
-)
-def test_with_another_estimate_nothing_is_claimed_of_a_second_run(algorithm: type[Any], level: str) -> None:
-    mdp, promise = rr.make("two-goals-v1"), (0.1, 0.001, 0.2)
-    plain = with_estimate(algorithm, Plain())(*promise)
-    plan, run = rr.plan(mdp, plain), rr.solve(mdp, plain, shared_seed=1, sample_seed=1)
-    assert plan.claims() == run.claims
-    assert [claim.about for claim in run.claims] == ["accuracy"]  # plain means are as close as rounded ones
-    assert run.claims.missing == {"replicability": "estimate=plain where the proof needs rstat"}
-    assert (plan.numbers.rho_proved, plan.numbers.replicability_proved, plan.numbers.accuracy_proved) == (
-        1.0,
-        False,
-        True,
-    )
-    assert run.fingerprints[level] != rr.solve(mdp, plain, shared_seed=1, sample_seed=2).fingerprints[level]
-    plan = with_estimate(algorithm, Halves())(*promise).plan(mdp)
-    assert (plan.numbers.estimate, plan.numbers.replicability_proved, plan.numbers.accuracy_proved) == (
-        "halves",
-        False,
-        False,
-    )
-    assert set(plan.claims().missing.values()) == {"estimate=halves where the proof needs rstat"}
-    with pytest.raises(rr.InvalidInput, match="an id of its own"):
-        with_estimate(algorithm, Halves("rstat"))(*promise)
-
-
-@pytest.mark.parametrize("algorithm", [rr.PhasedVI, rr.ApproximateMDP])
-def test_with_another_estimate_nothing_is_claimed_of_a_baseline(algorithm: type[Any]) -> None:
-    plan = rr.plan(rr.make("two-goals-v1"), with_estimate(algorithm, Halves())(0.1, 0.001))
-    assert plan.claims().missing["accuracy"] == "estimate=halves where the proof needs plain"
-    assert not plan.numbers.accuracy_proved
 
 
 def test_status() -> None:

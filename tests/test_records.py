@@ -398,13 +398,11 @@ def test_claims_about_an_estimated_table_end_at_the_table() -> None:
         assert claim == dataclasses.replace(bare, statement=bare.statement + end)
 
 
-def test_one_thing_is_claimed_once_and_not_missing() -> None:
+def test_one_thing_is_claimed_once() -> None:
     with pytest.raises(
         rr.InvalidInput, match=r"^Claims: there must be at most one claim about replicability, got 2\.$"
     ):
         Claims((REPLICABLE, ACCURATE, SEEN))
-    with pytest.raises(rr.InvalidInput, match=r"^Claims: a claim about accuracy is made and missing at once\."):
-        Claims((ACCURATE,), {"accuracy": "why"})
     with pytest.raises(rr.InvalidInput, match="at most one claim about accuracy"):
         Claims.from_json({"made": [record_json(ACCURATE)] * 2, "missing": {}, "gain": None})
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from scipy.stats import binom
 import replicable_rl as rr
 from replicable_rl.algorithms import phased_vi as module
 from replicable_rl.problem.sampler import Counts
-from replicable_rl.queries import Mechanism, Query, RStat
+from replicable_rl.queries import RStat
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.testing import PerSample
@@ -77,15 +76,12 @@ def test_a_sharp_query(rho: float, delta: float, tau: float, form: Any) -> None:
     """Both promises hold at n, one sample fewer is too few, and 2 delta < rho is not needed."""
     plan = rstat(rho, delta, tolerance=tau, form=form)
     pieces = 1 if form == "midpoint" else 2
-    assert plan.sampling_tolerance + pieces * plan.width / 2 <= tau * (1 + 1e-12)
+    assert plan.error_proved <= tau * (1 + 1e-12)
     assert mean_distance(plan.samples) / plan.width <= rho * (1 + 1e-12)
     if 1 < plan.samples < 10**9:
         n = plan.samples - 1
         room = 2 * (tau - math.sqrt(math.log(2 / delta) / (2 * n))) / pieces
         assert room <= 0 or mean_distance(n) / room > rho
-    back = rstat(rho, delta, samples=plan.samples, form=form)
-    assert back.tolerance <= tau * (1 + 1e-12)
-    assert back.width == plan.width
 
 
 def test_two_answers_differ_with_the_probability_that_is_promised() -> None:
@@ -466,34 +462,6 @@ def test_constants_of_the_margin_are_those_of_the_theorem() -> None:
 
 
 # --- what may not be claimed -----------------------------------------------------------------------------------------
-
-
-class Finer(Query):
-    """Answers otherwise than rSTAT, with the room that rSTAT would have."""
-
-    def __init__(self, *given: Any) -> None:
-        self.room = RStat(*given).room  # type: ignore[method-assign]
-
-    def answer(self, means: np.ndarray, *address: int, index: np.ndarray | None = None) -> np.ndarray:
-        return np.round(means, 12)
-
-
-@dataclass(frozen=True)
-class Mine(Mechanism):
-    """An estimate that no proof knows."""
-
-    id: ClassVar[str] = "mine"
-
-    def bind(self, shared: rr.SharedRandomness, label: str, width: Any, form: Any) -> Finer:
-        return Finer(shared, label, width, form)
-
-
-@pytest.mark.parametrize("algorithm", [rr.ReplicablePhasedVI, rr.ReplicableApproximateMDP])
-def test_nothing_is_said_of_a_seed_with_an_estimate_that_no_proof_knows(algorithm: type[Any]) -> None:
-    own: Any = dataclass(frozen=True)(type("Own", (algorithm,), {"estimate": Mine(), "id": "own-v1"}))
-    one = own(0.3, 0.01, 0.2, calls=10**8, tolerance=0.3)
-    for seed in range(10):
-        assert rr.solve(rr.make("two-goals-v1"), one, shared_seed=seed, sample_seed=1).claims.of_this_seed is None
 
 
 def test_what_is_said_of_a_seed_is_a_bound() -> None:

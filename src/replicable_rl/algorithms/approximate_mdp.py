@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from replicable_rl.algorithms.plan import SHARP_FORM, Promise, Promises, Shape, accurate, replicable, sure_of
-from replicable_rl.errors import InvalidInput, speaking_as
+from replicable_rl.errors import InvalidInput
 from replicable_rl.planning.exact import Optimum, optimal_values
 from replicable_rl.problem.rows import Rows
 from replicable_rl.problem.source import Generative, Source
@@ -164,15 +164,9 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
     estimate: ClassVar[Mechanism]  # how means are answered
     _check = staticmethod(partial(check_parameters, "ApproximateMDP"))
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        with speaking_as(type(self).__name__):
-            Mechanism.of(self.estimate)
-
     def _numbers(self, shape: Shape) -> ApproximateMDPNumbers:
         problem: dict[str, Any] = {"known_rewards": shape.known_rewards, "allowed_pairs": shape.pairs}
-        numbers = approximate_mdp(shape.n_states, shape.n_actions, **problem, **self._parameters())
-        return replace(numbers, estimate=Mechanism.of(self.estimate).id)
+        return approximate_mdp(shape.n_states, shape.n_actions, **problem, **self._parameters())
 
     def _promises(self, shape: Shape, numbers: ApproximateMDPNumbers) -> Promises:
         theorem, same = "obs:rep-mdp", "learn the same model"

@@ -24,14 +24,13 @@ takes is in :mod:`replicable_rl.theory.phased_vi`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
 from replicable_rl.algorithms.compiled.phased import Iterated, compiled_iterations
 from replicable_rl.algorithms.plan import SHARP_FORM, Promise, Promises, Shape, accurate, replicable, sure_of
-from replicable_rl.errors import speaking_as
 from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.source import Generative, Source
 from replicable_rl.problem.support import Support, greedy
@@ -44,12 +43,9 @@ from replicable_rl.theory.phased_vi import Schedule, check_phased_vi
 from replicable_rl.theory.rstat import ARITHMETIC, seed_margin
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from replicable_rl.randomness import SharedRandomness
     from replicable_rl.theory.phased_vi import Target
-
-    Floats = NDArray[np.float64]
+    from replicable_rl.theory.rstat import Floats
 
 OFFSET = "rpvi/offset"  # address (t), element s*A + a
 
@@ -159,19 +155,13 @@ class _Phased(Promise[PhasedVINumbers]):
     target: Target
     _check = staticmethod(check_phased_vi)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        with speaking_as(type(self).__name__):
-            Mechanism.of(self.estimate)
-
     @property
     def promised_loss(self) -> PromisedLoss | None:
         """The loss of the policy from the worst state; none where epsilon is about Q."""
         return PromisedLoss(self.epsilon, self.delta, "worst") if self.target == "policy" else None
 
     def _numbers(self, shape: Shape) -> PhasedVINumbers:
-        numbers = phased_vi(shape.pairs, shape.gamma, known_rewards=shape.known_rewards, **self._parameters())
-        return replace(numbers, estimate=Mechanism.of(self.estimate).id)
+        return phased_vi(shape.pairs, shape.gamma, known_rewards=shape.known_rewards, **self._parameters())
 
     def _promises(self, shape: Shape, numbers: PhasedVINumbers) -> Promises:
         what = "the policy" if numbers.target == "policy" else "Q"
@@ -198,29 +188,27 @@ class _Phased(Promise[PhasedVINumbers]):
         self._refuse_beyond_64_bits("calls", numbers.calls)
         query = self.estimate.bind(shared, OFFSET, numbers.schedule.widths, "midpoint")
         done = iterate(source, numbers.schedule, query, rng, numbers.seed_log_term)
-        q = _middle(done.q, numbers.value_error) if numbers.rising else done.q
+        q = done.q
+        if numbers.rising:  # the middle of where Q* lies: from Q_T to twice the error above it, and never above 1
+            q = (q + np.minimum(q + 2.0 * numbers.value_error, 1.0)) / 2.0
         q = Units.of(source).value_to_user(q)
-        policy = greedy(q)  # of what is reported, so that the same value implies the same policy
+        T, needed = numbers.iterations, numbers.iterations_needed
+        status = Status(StatusCode.COMPLETED, f"ran all {T} iterations")
+        if needed > T:
+            sentence = f"ran {T} of the {needed} iterations that the theorem asks for"
+            status = Status(StatusCode.BUDGET_SPENT, sentence)
+        outputs = {"value": q, "policy": greedy(q)}  # of what is reported: the same value implies the same policy
         claims, samples = plan.claims(good_seed=done.good_seed), numbers.pairs * done.calls
-        return Run.of({"value": q, "policy": policy}, status=_status(numbers), claims=claims, samples=samples)
+        return Run.of(outputs, status=status, claims=claims, samples=samples)
 
 
 @dataclass(frozen=True)
 class PhasedVI(_Phased):
     """Phased Q-learning of Kearns and Singh: accurate, but two runs differ.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The policy is ``epsilon``-optimal (values normalised to [0, 1]) with probability
-        1 - ``delta``.
-    target : {"policy", "value"}
-        Whether ``epsilon`` is about the policy or about Q.
-    calls, iterations : int, optional
-        m and T; None means what the theorem says.
+    With probability 1 - ``delta`` the policy is ``epsilon``-optimal (values normalised to [0, 1]), or Q where
+    ``target`` is "value". ``calls`` and ``iterations`` are m and T; None means what the theorem says.
 
-    Examples
-    --------
     >>> import replicable_rl as rr
     >>> mdp, algorithm = rr.make("two-goals-v1"), PhasedVI(0.1, 0.001)
     >>> one, two = (rr.solve(mdp, algorithm, shared_seed=2023, sample_seed=seed) for seed in (1, 2))
@@ -246,28 +234,23 @@ class ReplicablePhasedVI(_Phased):
     Parameters
     ----------
     epsilon, delta : float
-        The policy is ``epsilon``-optimal (values normalised to [0, 1]) with probability
-        1 - ``delta``.
+        With probability 1 - ``delta`` the policy is ``epsilon``-optimal (values normalised to [0, 1]).
     rho : float
-        Two runs on fresh samples with one shared seed return different Q with probability
-        at most ``rho``.
+        Two runs on fresh samples with one shared seed return different Q with probability at most ``rho``.
     target : {"policy", "value"}
-        Whether ``epsilon`` is about the policy (what Theorem 4.1, ``thm:rpvi``, states) or about Q (what
-        its proof shows).
+        Whether ``epsilon`` is about the policy (what Theorem 4.1, ``thm:rpvi``, states) or about Q (what its proof
+        shows).
     calls, iterations, tolerance, rho_sq : optional
-        m, T, and the tolerance and replicability of one query of the paper's listing, which runs if
-        one of them is given, and requires 2*delta < rho; None means what the theorem says. Where a run
-        departs from the theorem, its claims say what is no longer proved.
+        m, T, and the tolerance and replicability of one query of the paper's listing, which runs if one of them is
+        given, and requires 2*delta < rho. None means what the theorem says.
 
     Examples
     --------
     >>> import replicable_rl as rr
     >>> mdp, algorithm = rr.make("two-goals-v1"), ReplicablePhasedVI(0.1, 0.001, 0.2)
     >>> one, two = (rr.solve(mdp, algorithm, shared_seed=2023, sample_seed=seed) for seed in (1, 2))
-    >>> one.fingerprints.value == two.fingerprints.value
-    True
-    >>> f"{one.samples:.1e}"
-    '1.3e+13'
+    >>> one.fingerprints.value == two.fingerprints.value, f"{one.samples:.1e}"
+    (True, '1.3e+13')
     """
 
     epsilon: float
@@ -282,15 +265,3 @@ class ReplicablePhasedVI(_Phased):
 
     id: ClassVar[str] = "rpvi-v1"
     estimate: ClassVar[Mechanism] = Rounded()
-
-
-def _middle(q: NDArray[np.float64], error: float) -> NDArray[np.float64]:
-    """Return the middle of where Q* lies: from Q_T to twice the error above it, and never above 1."""
-    return (q + np.minimum(q + 2.0 * error, 1.0)) / 2.0
-
-
-def _status(numbers: PhasedVINumbers) -> Status:
-    if numbers.iterations < numbers.iterations_needed:
-        sentence = f"ran {numbers.iterations} of the {numbers.iterations_needed} iterations that the theorem asks for"
-        return Status(StatusCode.BUDGET_SPENT, sentence)
-    return Status(StatusCode.COMPLETED, f"ran all {numbers.iterations} iterations")

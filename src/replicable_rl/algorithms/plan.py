@@ -24,7 +24,7 @@ from replicable_rl.wording import apart, number
 
 SHARP_FORM = "the sharp form of "  # begins the theorem of a claim
 _COUNTS = {  # may pass the integers of JSON, and are written as text
-    *("samples", "calls", "calls_needed", "calls_plain", "rounds", "episodes", "episodes_needed"),
+    *("samples", "calls", "calls_needed", "rounds", "episodes", "episodes_needed"),
     *("per_pair", "per_pair_needed", "budget"),
 }
 
@@ -93,33 +93,17 @@ def sure_of(
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Plan(Displayed, Generic[N]):
-    """What a run will take and what may be claimed of it, before a sample is drawn.
-
-    Attributes
-    ----------
-    algorithm : algorithm
-        Whose plan it is.
-    shape : Shape
-        What it depends on.
-    numbers : Numbers
-        Of a run, with the bounds that are proved; each algorithm has its own kind of them in `theory`.
-    gain : float or None
-        What the best policy gains over the uniform one, at most; None where that is not known.
-    by : str or None
-        Whose algorithm it is, if it is not this library's.
-    """
+    """What a run will take and what may be claimed of it, before a sample is drawn."""
 
     algorithm: Promise[N]
     shape: Shape
-    numbers: N
-    gain: float | None = None
-    by: str | None = None
+    numbers: N  # of a run, with the bounds that are proved; each algorithm has its own kind of them in `theory`
+    gain: float | None = None  # of the best policy over the uniform one, at most; None where that is not known
+    by: str | None = None  # whose algorithm it is, if it is not this library's
 
     def __repr__(self) -> str:
-        numbers, claimed = self.numbers, " and ".join(claim.about for claim in self.claims()) or "nothing"
-        rho = "" if numbers.rho is None else f", rho={numbers.rho:g}"
-        promise = f"epsilon={numbers.epsilon:g}, delta={numbers.delta:g}{rho}"
-        return described(self, f"{promise}: {number(self.samples)} samples, {claimed} claimed")
+        claimed = " and ".join(claim.about for claim in self.claims()) or "nothing"
+        return described(self, f"{self.algorithm!r}: {number(self.samples)} samples, {claimed} claimed")
 
     @property
     def samples(self) -> int:

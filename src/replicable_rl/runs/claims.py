@@ -42,48 +42,21 @@ def asks_for_nothing(gain: float) -> str:
 class Claim:
     """One thing that is said, with its ground. Made outside this library it is stated, and of no other kind.
 
-    Attributes
-    ----------
-    about : {"accuracy", "replicability"}
-        What kind of thing is said.
-    kind : {"stated"}, or of this library's own claims {"proved", "asymptotic", "measured"}
-        On what ground.
-    statement : str
-        What holds, as a clause for people.
-    bound : float
-        epsilon (in values normalised to [0, 1], or of an entry of the model) or rho.
-    source : str
-        The theorem, by the paper's LaTeX label, or the audit. What is printed has the number of the PDF beside it.
-    failure : float
-        The probability with which it may not hold; for rho there is none beside ``bound``.
-    level : str or None
-        What is accurate, or identical in two runs.
-    conditions : tuple of str
-        What must be true of the run or of the problem.
-    definition : str or None
-        Which definition of replicability is meant; None for accuracy.
-    by : str or None
-        Whose code states it; this is filled in by what runs that code.
-    gain : float or None
-        What the best policy gains, where the claim allows to lose as much; None elsewhere.
-
-    Examples
-    --------
     >>> print(Claim("accuracy", "stated", "the policy is within 0.1 of optimal", 0.1, "my proof").stated_by("mine-v1"))
     stated by mine-v1, not by this library (my proof): the policy is within 0.1 of optimal.
     """
 
-    about: str
-    kind: str
-    statement: str
-    bound: float
-    source: str
-    failure: float = 0.0
-    level: str | None = None
-    conditions: tuple[str, ...] = ()
-    definition: str | None = None
-    by: str | None = None
-    gain: float | None = None
+    about: str  # "accuracy" or "replicability"
+    kind: str  # "stated"; of this library's own claims "proved", "asymptotic" or "measured"
+    statement: str  # what holds, as a clause for people
+    bound: float  # epsilon (in values normalised to [0, 1], or of an entry of the model) or rho
+    source: str  # the theorem, by the paper's LaTeX label (people are shown the PDF's number too), or the audit
+    failure: float = 0.0  # the probability with which it may not hold; for rho there is none beside ``bound``
+    level: str | None = None  # what is accurate, or identical in two runs
+    conditions: tuple[str, ...] = ()  # what must be true of the run or of the problem
+    definition: str | None = None  # of replicability; None for accuracy
+    by: str | None = None  # whose code states it, filled in by what runs that code
+    gain: float | None = None  # what the best policy gains, where the claim allows to lose as much; None elsewhere
 
     _kinds: ClassVar[tuple[str, ...]] = ("stated",)
     __repr__ = short_repr
@@ -103,14 +76,12 @@ class Claim:
         if isinstance(self.conditions, str) or not all(map(_is_text, self.conditions)):
             raise InvalidInput(f"Claim: conditions must be a tuple of texts, got {shown(self.conditions)}.")
         high, usual = (1.0, _DEFINITION) if self.about == "replicability" else (math.inf, None)
-        put(
-            self,
-            bound=check_real("Claim", "bound", self.bound, low=0.0, high=high, rule=f"a number from 0 to {high:g}"),
-            failure=check_real("Claim", "failure", self.failure, low=0.0, high=1.0, rule="a number from 0 to 1"),
-            conditions=tuple(self.conditions),
-            definition=usual if self.definition is None else self.definition,
-            gain=None if self.gain is None else check_gain(self.gain),
-        )
+        highest = {"bound": high, "failure": 1.0} | ({} if self.gain is None else {"gain": math.inf})
+        for name, most in highest.items():
+            rule = f"a number from 0 to {most:g}"
+            put(self, **{name: check_real("Claim", name, vars(self)[name], low=0.0, high=most, rule=rule)})
+        definition = usual if self.definition is None else self.definition
+        put(self, conditions=tuple(self.conditions), definition=definition)
 
     def __str__(self) -> str:
         ground = f"{self.ground} ({self.source})"
@@ -161,13 +132,11 @@ class Claims(Displayed):
     gain: float | None = None  # of the best policy, where a loss that is as large is allowed
 
     def __post_init__(self) -> None:
-        put(self, made=tuple(self.made), gain=None if self.gain is None else check_gain(self.gain))
+        put(self, made=tuple(self.made))
         made = [(claim.about, claim.definition) for claim in self.made]
         for about, definition in made:
             if (many := made.count((about, definition))) > 1:
                 raise InvalidInput(f"Claims: there must be at most one claim about {about}, got {many}.")
-            if about in self.missing and definition in (None, _DEFINITION):
-                raise InvalidInput(f"Claims: a claim about {about} is made and missing at once. Leave one out.")
 
     def __iter__(self) -> Iterator[Claim]:
         return iter(self.made)
@@ -242,11 +211,6 @@ class Claims(Displayed):
         if not all(isinstance(text, str) for text in claims.missing.values()):
             raise InvalidInput(f"Claims: expected what is missing by name, got {shown(claims.missing)}.")
         return claims if by == OURS or all(is_stated) else claims.stated_by(by)
-
-
-def check_gain(gain: float) -> float:
-    """Return what the best policy gains over a baseline, in values normalised to [0, 1]."""
-    return check_real("Claim", "gain", gain, low=0.0, high=math.inf, rule="a number from 0 on")
 
 
 def _is_text(value: object) -> bool:

@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from replicable_rl.theory.numbers import ACCURACY, RSTAT, check_parameters
+from replicable_rl.theory.numbers import check_parameters
 from replicable_rl.theory.rstat import (
     ROUNDING,
     Form,
@@ -54,9 +54,7 @@ class ApproximateMDPNumbers(QueryNumbers):
 
     @property
     def error_proved(self) -> float:
-        """Bound on the error of an entry, or of a row in l1; 1 where the estimate is unknown to the proof."""
-        if self.outside(ACCURACY):
-            return 1.0
+        """Bound on the error of an entry, or of a row in l1."""
         return self.entry_error * (1 if self.norm == "entry" else self.n_states)
 
     @property
@@ -96,8 +94,8 @@ def approximate_mdp(
     All else is as in `ReplicableApproximateMDP`.
 
     >>> model = approximate_mdp(8, 4, epsilon=0.01, delta=0.001, rho=0.2)
-    >>> model.queries, model.calls, model.calls_plain
-    (256, 2306412354, 65731)
+    >>> model.queries, model.calls
+    (256, 2306412354)
     """
     sizes = {"n_states": n_states, "n_actions": n_actions, "allowed_pairs": allowed_pairs}
     n_states, n_actions, allowed_pairs = check_parameters(_OWNER, **sizes).values()
@@ -122,11 +120,11 @@ def approximate_mdp(
         """Whether the narrowest bins that n successors replicate on are accurate, too."""
         return pairs * row_distance(n_states, n, known_rewards) / rho <= room(n)
 
-    low, high = numbers.calls_plain, 2 * numbers.calls_plain
+    low, high = numbers.calls_needed, 2 * numbers.calls_needed
     while not is_enough(high):
         low, high = high, 2 * high
     while high - low > max(1, low >> 40):
         middle = (low + high) // 2
         low, high = (low, middle) if is_enough(middle) else (middle, high)
     width, calls = float(few_bits(room(high))), high if calls is None else calls
-    return replace(numbers, rho=rho, rho_sq=rho / queries, width=width, estimate=RSTAT, calls=calls, calls_needed=high)
+    return replace(numbers, rho=rho, rho_sq=rho / queries, width=width, calls=calls, calls_needed=high)

@@ -53,13 +53,12 @@ from numpy.typing import NDArray
 
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput
-from replicable_rl.theory.numbers import ACCURACY, RSTAT, SLACK, check_parameters
+from replicable_rl.theory.numbers import ACCURACY, SLACK, check_parameters
 from replicable_rl.theory.rstat import ROUNDING, Floats, QueryNumbers, few_bits, mean_distance, query_parameters
 
 _OWNER = "theory.phased_vi"
 Target = Literal["policy", "value"]
 _SEVEN_DIGITS = Context(prec=7, rounding=ROUND_CEILING)
-_POWER = {"value": 1, "policy": 2}  # of 1 - gamma in tau
 _MOST_ITERATIONS = 10**6
 
 
@@ -79,14 +78,9 @@ class Schedule:
     @classmethod
     def constant(cls, iterations: int, calls: int, width: float) -> Schedule:
         """Return the schedule of the paper's listing."""
-
-        def always(what: Any) -> NDArray[Any]:
-            return np.broadcast_to(what, (iterations,))  # as many as there are, without memory
-
-        nothing = always(np.float64(0.0))
-        return cls(
-            always(_integers([calls])[0]), always(np.float64(width)), nothing, nothing, False, iterations * calls
-        )
+        columns = _integers([calls])[0], np.float64(width), np.float64(0.0), np.float64(0.0)
+        m, beta, c, reach = (np.broadcast_to(column, (iterations,)) for column in columns)  # without memory
+        return cls(m, beta, c, reach, rising=False, total=iterations * calls)
 
     @property
     def iterations(self) -> int:
@@ -131,7 +125,6 @@ def rising_schedule(
     damped = gamma if known_rewards else 1.0
     enough = damped < epsilon or gamma == 0.0
     least = 1 if enough else max(1, math.floor(math.log(epsilon / damped) / math.log(gamma)) + 1)
-
     if least > _MOST_ITERATIONS:
         raise InvalidInput(
             f"theory.phased_vi: gamma={gamma:.12g} takes more than {_MOST_ITERATIONS:.0e} iterations, which are not "
@@ -139,7 +132,7 @@ def rising_schedule(
         )
 
     def scale(T: int) -> tuple[float, float]:
-        """Return (M, M A), or infinity where T is too small."""
+        """Return M A, by which the samples grow, and M; infinity where T is too small."""
         a = _weights(gamma, T) * _reach(gamma, T)
         A, log_term = float(np.sum(a**0.4)), math.log(2.0 * pairs * T / delta)
         spare = epsilon - damped * gamma**T
@@ -147,10 +140,10 @@ def rising_schedule(
             return math.inf, math.inf
         root = damped * (pairs * A * A / (rho * math.sqrt(math.pi)) + math.sqrt(2.0 * log_term) * float(np.sum(a**0.8)))
         M = max(1.0, (root / spare) ** 2)
-        return M, M * A
+        return M * A, M
 
-    T = _smallest(lambda T: scale(T)[1], least)
-    M = scale(T)[0] * ROUNDING
+    T = _smallest(lambda T: scale(T)[0], least)
+    M = scale(T)[1] * ROUNDING
     weight, reach = _weights(gamma, T), _reach(gamma, T)
     a = weight * reach
     counts = np.maximum(2.0, np.ceil(few_bits(M * a**0.4)))
@@ -231,19 +224,17 @@ class PhasedVINumbers(QueryNumbers):
 
     @property
     def error_proved(self) -> float:
-        """The bound on the error of Q, or on the loss of the policy; 1 where the estimate is unknown to the proof."""
-        if self.outside(ACCURACY):
-            return 1.0
+        """The bound on the error of Q, or on the loss of the policy."""
         return self.value_error if self.target == "value" else self.policy_loss
 
     @property
     def error_promised(self) -> float:
-        """Epsilon/2 for Q, but for the rounding of the bound, and epsilon for the policy."""
+        """Epsilon for the policy, and epsilon/2 for Q, but for the rounding of the bound."""
         if self.target == "policy":
             return self.epsilon
-        rounded = self.rising and self.policy_loss <= self.epsilon * SLACK
-        least = float(_SEVEN_DIGITS.create_decimal_from_float(self.value_error)) if rounded else 0.0
-        return max(self.epsilon / 2.0, least)
+        if not self.rising or self.policy_loss > self.epsilon * SLACK:
+            return self.epsilon / 2.0
+        return max(self.epsilon / 2.0, float(_SEVEN_DIGITS.create_decimal_from_float(self.value_error)))
 
     @property
     def disagreement(self) -> float:
@@ -295,26 +286,36 @@ def phased_vi(
     >>> phased_vi(32, 0.9, 0.02, 0.001, 0.2, calls=104_000, tolerance=0.02).replicability_proved
     False
     """
-    sizes = check_parameters(_OWNER, pairs=pairs, gamma=gamma, known_rewards=known_rewards)
-    pairs, gamma, known_rewards = sizes.values()
+    promise = check_parameters(_OWNER, pairs=pairs, gamma=gamma, known_rewards=known_rewards)
+    pairs, gamma, known_rewards = promise.values()
     given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "target": target}
     given |= {"calls": calls, "iterations": iterations, "tolerance": tolerance, "rho_sq": rho_sq}
     epsilon, delta, rho, target, calls, iterations, tolerance, rho_sq = check_phased_vi(**given).values()
-    sizes |= {"epsilon": epsilon, "target": target}
+    promise |= {"epsilon": epsilon, "delta": delta, "rho": rho, "target": target}
     if rho is None or any(override is not None for override in (calls, iterations, tolerance, rho_sq)):
-        needed = iterations_needed(gamma, epsilon, target)
+        power, horizon = (1 if target == "value" else 2), 1.0 - gamma
+        needed = max(1, math.ceil(math.log(2.0 / (horizon ** (power + 1) * epsilon)) / horizon))
         T = needed if iterations is None else iterations
-        tau = (1.0 - gamma) ** _POWER[target] * epsilon / 2.0 * (1.0 if known_rewards else max(gamma, 0.5))
+        tau = horizon**power * epsilon / 2.0 * (1.0 if known_rewards else max(gamma, 0.5))
         queries = query_parameters(_OWNER, pairs * T, tau, delta, rho, calls=calls, tolerance=tolerance, rho_sq=rho_sq)
-        return PhasedVINumbers(**sizes, **queries, iterations=T, iterations_needed=needed, rising=False)
+        return PhasedVINumbers(**promise | queries, iterations=T, iterations_needed=needed, rising=False)
     schedule = rising_schedule(pairs, gamma, epsilon, delta, rho, known_rewards=known_rewards)
-    T, most, width = schedule.iterations, int(schedule.calls[-1]), float(schedule.widths[-1])
-    last: dict[str, Any] = {"delta": delta, "rho": rho, "queries": pairs * T, "iterations": T, "iterations_needed": T}
-    last |= {"tolerance": float(schedule.lowered[-1]), "tolerance_needed": float(schedule.lowered[-1])}
-    last |= {"delta_sq": delta / (pairs * T), "rho_sq": float(schedule.reach[-1]) * mean_distance(most) / width}
-    last |= {"width": width, "calls": most, "calls_needed": most, "estimate": RSTAT}
-    plain = phased_vi(pairs, gamma, epsilon, delta, known_rewards=known_rewards)
-    return PhasedVINumbers(**sizes, **last, calls_plain=plain.calls, rising=True)
+    T, most = schedule.iterations, int(schedule.calls[-1])
+    width, lowered = float(schedule.widths[-1]), float(schedule.lowered[-1])
+    return PhasedVINumbers(
+        **promise,
+        queries=pairs * T,
+        tolerance=lowered,
+        tolerance_needed=lowered,
+        delta_sq=delta / (pairs * T),
+        rho_sq=float(schedule.reach[-1]) * mean_distance(most) / width,
+        width=width,
+        calls=most,
+        calls_needed=most,
+        iterations=T,
+        iterations_needed=T,
+        rising=True,
+    )
 
 
 def check_phased_vi(**given: Any) -> dict[str, Any]:
@@ -327,9 +328,3 @@ def check_phased_vi(**given: Any) -> dict[str, Any]:
             f"2*delta < rho, got delta={delta:g}, rho={rho:g}. Leave them out, or lower delta below {rho / 2.0:g}."
         )
     return found
-
-
-def iterations_needed(gamma: float, epsilon: float, target: Target) -> int:
-    """Return T of the table above; at least 1."""
-    horizon = 1.0 - gamma
-    return max(1, math.ceil(math.log(2.0 / (horizon ** (_POWER[target] + 1) * epsilon)) / horizon))

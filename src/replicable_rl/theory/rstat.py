@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.errors import InvalidInput, check_choice, check_integer, check_share
+from replicable_rl.errors import InvalidInput, check_choice, check_share
 from replicable_rl.paper import cited
-from replicable_rl.theory.numbers import ACCURACY, PLAIN, REPLICABILITY, RSTAT, Numbers
+from replicable_rl.theory.numbers import ACCURACY, REPLICABILITY, Numbers
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -53,7 +53,6 @@ class RStatNumbers:
     delta: float
     form: Form
     tolerance: float  # tau: |answer - E| <= tau with probability 1 - delta
-    sampling_tolerance: float  # tau'
     width: float  # beta
     samples: int  # n
 
@@ -68,53 +67,22 @@ class RStatNumbers:
         return hoeffding_radius(self.samples, self.delta) + pieces_of(self.form) * self.width / 2.0
 
 
-def rstat(
-    rho: float,
-    delta: float,
-    *,
-    tolerance: float | None = None,
-    samples: int | None = None,
-    form: Form = "midpoint",
-) -> RStatNumbers:
-    """Return the parameters of an rSTAT query from Theorem 2.1 (``thm:rep-sq``).
+def rstat(rho: float, delta: float, tolerance: float, *, form: Form = "midpoint") -> RStatNumbers:
+    """Return beta and n of an rSTAT query from Theorem 2.1 (``thm:rep-sq``).
 
-    Give exactly one of two: ``tolerance`` (tau fixed: what n is needed?) or ``samples``
-    (n fixed: what tolerance is reached?).
+    Two runs differ with probability at most ``rho``, and the answer is further than ``tolerance`` from the mean with
+    probability at most ``delta``. ``form`` says whether the bin that contains 0 answers its middle or 0.
 
-    Parameters
-    ----------
-    rho : float
-        Two runs may differ with this probability.
-    delta : float
-        The answer may be further than tau from the mean with this probability.
-    tolerance : float, optional
-        tau.
-    samples : int, optional
-        n.
-    form : {"midpoint", "zero-preserving"}
-        Whether the bin that contains 0 answers its middle or 0.
-
-    Examples
-    --------
     >>> query = rstat(rho=0.2, delta=0.01, tolerance=0.1)
-    >>> query.samples, round(query.width, 4), round(query.sampling_tolerance, 4)
-    (924, 0.0928, 0.0535)
-    >>> round(rstat(rho=0.2, delta=0.01, samples=924).tolerance, 3)
-    0.1
+    >>> query.samples, round(query.width, 4)
+    (924, 0.0928)
     """
-    owner = "theory.rstat"
-    rho, delta, pieces = check_share(owner, "rho", rho), check_share(owner, "delta", delta), pieces_of(form)
+    given = {"rho": rho, "delta": delta, "tolerance": tolerance}
+    rho, delta, tolerance = (check_share("theory.rstat", name, value) for name, value in given.items())
     per_root_n = 1.0 / (rho * math.sqrt(math.pi))  # beta times the root of n
-    if samples is None and tolerance is not None:
-        tolerance = check_share(owner, "tolerance", tolerance)
-        root = (math.sqrt(math.log(2.0 / delta) / 2.0) + pieces * per_root_n / 2.0) / tolerance
-        n = math.ceil(root * root)
-        return RStatNumbers(rho, delta, form, tolerance, hoeffding_radius(n, delta), per_root_n / math.sqrt(n), n)
-    if samples is None or tolerance is not None:
-        raise InvalidInput(f"{owner}: give exactly one of tolerance (tau fixed) and samples (n fixed).")
-    count = check_integer(owner, "samples", samples, low=1, high=2**1000)
-    sampling, width = hoeffding_radius(count, delta), per_root_n / math.sqrt(count)
-    return RStatNumbers(rho, delta, form, sampling + pieces * width / 2.0, sampling, width, count)
+    root = (math.sqrt(math.log(2.0 / delta) / 2.0) + pieces_of(form) * per_root_n / 2.0) / tolerance
+    n = math.ceil(root * root)
+    return RStatNumbers(rho, delta, form, tolerance, per_root_n / math.sqrt(n), n)
 
 
 def mean_distance(samples: float) -> float:
@@ -176,8 +144,6 @@ class QueryNumbers(Numbers):
     width: float  # beta; 0 for a baseline, which does not round
     calls: int  # m, or n: the samples that a run draws for a query
     calls_needed: int  # by the theorem
-    calls_plain: int  # for accuracy alone
-    estimate: str  # the id of what answers the queries; of others than the theorem's nothing is proved
 
     @property
     @abstractmethod
@@ -192,23 +158,12 @@ class QueryNumbers(Numbers):
     @property
     def rho_proved(self) -> float | None:
         """Bound on the probability that two runs differ; 1 when nothing is proved, None for the baseline."""
-        if self.rho is None:
-            return None
-        return min(1.0, self.disagreement) if self.estimate == RSTAT else 1.0
+        return None if self.rho is None else min(1.0, self.disagreement)
 
     @property
     def seed_log_term(self) -> float:
-        """ln(3Q/delta), for what a run says of its shared seed, see `seed_margin`; 0 if it may say nothing.
-
-        Nothing is known of other estimates than rSTAT.
-        """
-        return 0.0 if self.rho is None or self.estimate != RSTAT else math.log(3.0 * self.queries / self.delta)
-
-    def outside(self, about: str) -> dict[str, tuple[str, str]]:
-        """Return the estimate, where the proof does not know it, and the one that it needs."""
-        needed = PLAIN if self.rho is None else RSTAT
-        enough = (needed, PLAIN) if about == ACCURACY else (RSTAT,)
-        return {} if self.estimate in enough else {"estimate": (self.estimate, needed)}
+        """ln(3Q/delta), for what a run says of its shared seed, see `seed_margin`; 0 if it may say nothing."""
+        return 0.0 if self.rho is None else math.log(3.0 * self.queries / self.delta)
 
     def short(self, about: str) -> dict[str, tuple[float, float]]:
         """Return what falls short of the theorem: the calls, and the tolerance or rho_SQ, where they are too coarse."""
@@ -258,6 +213,4 @@ def query_parameters(
         "width": width,
         "calls": needed if calls is None else calls,
         "calls_needed": needed,
-        "calls_plain": hoeffding_samples(tau, delta_sq),
-        "estimate": PLAIN if rho is None else RSTAT,
     }
