@@ -198,7 +198,7 @@ def test_short_work_shows_nothing(views: list[View], monkeypatch: pytest.MonkeyP
 
 
 def test_a_report_costs_nothing_to_speak_of() -> None:
-    listener = progress_bar._Listener(View())
+    listener = progress_bar._Listener(View())  # type: ignore[arg-type]  # it looks as well
     shows = 0
     with listening(listener.note):
         for _ in track(range(20_000), "items"):

@@ -14,12 +14,7 @@ import replicable_rl.report.diagnose_figures
 import replicable_rl.report.diagnose_tables
 import replicable_rl.report.diagnosis_text  # noqa: F401  # they show results
 from replicable_rl import plot, queries, rules, testing, theory
-from replicable_rl.adapters import (
-    EpisodeReturns,
-    StableBaselines3,
-    audit_callable,
-    visited_observations,
-)
+from replicable_rl.adapters import EpisodeReturns, StableBaselines3, audit_callable, visited_observations
 from replicable_rl.algorithms import (
     ApproximateMDP,
     PhasedVI,
@@ -29,24 +24,8 @@ from replicable_rl.algorithms import (
     ReplicableRMax,
     RMax,
 )
-from replicable_rl.audit import (
-    Agreement,
-    AuditResult,
-    Estimate,
-    RunFailed,
-    audit,
-    read_audits,
-    run_audits,
-)
-from replicable_rl.data import (
-    Bins,
-    Dataset,
-    align,
-    compare_logs,
-    from_logs,
-    from_transitions,
-    same_process,
-)
+from replicable_rl.audit import Agreement, AuditResult, Estimate, RunFailed, audit, read_audits, run_audits
+from replicable_rl.data import Bins, Dataset, align, compare_logs, from_logs, from_transitions, same_process
 from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, calibrate, compare, diagnose
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning.exact import evaluate_policy, optimal_values
@@ -59,14 +38,7 @@ from replicable_rl.problem.support import greedy
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import quiet
 from replicable_rl.randomness import SharedRandomness
-from replicable_rl.registry import (
-    build,
-    load,
-    make,
-    make_algorithm,
-    register,
-    save,
-)
+from replicable_rl.registry import build, load, make, make_algorithm, register, save
 from replicable_rl.report.drawing import draw
 from replicable_rl.runs import (
     Algorithm,

@@ -5,10 +5,13 @@ above it and may not be imported from below. So the report says here what it sho
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+import itertools
+from collections.abc import Callable, Mapping
 from enum import Enum
 from html import escape
 from typing import Any, TypeVar
+
+import numpy as np
 
 from replicable_rl.wording import brief, visible
 
@@ -54,14 +57,14 @@ def short_repr(record: Any) -> str:
     >>> Found(tuple(range(1000)), 1 / 3)
     Found(states=(0, 1, 2, 3, 4, 5, … 1000 in all), gap=0.333333)
     """
-    known: list[tuple[str, Any, Any]]
-    if hasattr(record, "_asdict"):  # a named tuple
-        known = [(name, value, record._field_defaults.get(name, record)) for name, value in record._asdict().items()]
+    if isinstance(record, tuple):
+        values, usual = record._asdict(), record._field_defaults  # type: ignore[attr-defined]  # it is a named one
     else:
-        fields = [field for field in dataclasses.fields(record) if field.repr]
-        known = [(field.name, getattr(record, field.name), field.default) for field in fields]
-    said = (f"{name}={short(value)}" for name, value, default in known if value is not default)
-    return described(record, ", ".join(said))
+        fields = [one for one in dataclasses.fields(record) if one.repr]
+        values = {one.name: vars(record)[one.name] for one in fields}
+        usual = {one.name: one.default for one in fields}
+    given = (f"{name}={short(value)}" for name, value in values.items() if value is not usual.get(name, record))
+    return described(record, ", ".join(given))
 
 
 def described(record: object, text: str) -> str:
@@ -69,7 +72,7 @@ def described(record: object, text: str) -> str:
     return f"{type(record).__name__}({brief(visible(' '.join(text.split())), _LONGEST)})"
 
 
-def short(value: object) -> str:
+def short(value: Any) -> str:
     """Write one value of a record, in a few words."""
     if isinstance(value, str):
         return repr(brief(value, 100))
@@ -77,20 +80,17 @@ def short(value: object) -> str:
         return repr(value.value)
     if type(value) is float:
         return f"{value:.6g}"
-    if hasattr(value, "dtype") and hasattr(value, "shape"):
-        few = value.shape != () and all(size <= _FEW for size in value.shape) and len(value.shape) == 1
-        return short(value.tolist()) if few else f"<{value.dtype} array of shape {value.shape}>"  # type: ignore[attr-defined]
+    if isinstance(value, np.ndarray):
+        few = value.ndim == 1 and value.size <= _FEW
+        return short(value.tolist()) if few else f"<{value.dtype} array of shape {value.shape}>"
     if isinstance(value, Mapping):
-        return _some("{}", [f"{short(key)}: {short(one)}" for key, one in _first(value.items())], value)
-    if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
-        return _some("()" if isinstance(value, tuple) else "[]", [short(one) for one in _first(value)], value)
+        items = [f"{short(key)}: {short(item)}" for key, item in itertools.islice(value.items(), _FEW)]
+        return f"{{{_listed(items, len(value))}}}"
+    if type(value) in (tuple, list):
+        text = _listed([short(item) for item in itertools.islice(value, _FEW)], len(value))
+        return f"[{text}]" if isinstance(value, list) else f"({text}{',' * (len(value) == 1)})"
     return brief(repr(value), 200)
 
 
-def _first(values: Any) -> list[Any]:
-    return [one for _, one in zip(range(_FEW), values, strict=False)]
-
-
-def _some(ends: str, texts: list[str], values: Collection[Any]) -> str:
-    more = f", … {len(values)} in all" if len(values) > len(texts) else "," * (ends == "()" and len(values) == 1)
-    return f"{ends[0]}{', '.join(texts)}{more}{ends[1]}"
+def _listed(texts: list[str], size: int) -> str:
+    return ", ".join(texts) + f", … {size} in all" * (size > len(texts))

@@ -69,13 +69,7 @@ def check_integer(owner: str, name: str, value: object, *, low: int, high: int) 
 
 
 def check_real(owner: str, name: str, value: object, *, low: float, high: float, rule: str) -> float:
-    """Return ``value`` as a finite float in [low, high]; ``rule`` words the interval.
-
-    >>> check_real("chain-v1", "slip", 2, low=0.0, high=1.0, rule="a number in [0, 1]")
-    Traceback (most recent call last):
-    ...
-    replicable_rl.errors.InvalidInput: chain-v1: slip must be a number in [0, 1], got 2.
-    """
+    """Return ``value`` as a finite float in [low, high]; ``rule`` words the interval."""
     number = _as_float(value)
     if number is None or not low <= number <= high:
         raise InvalidInput(f"{owner}: {name} must be {rule}, got {shown(value)}.")
@@ -104,13 +98,7 @@ def check_in_open_interval(owner: str, name: str, value: object, low: float = 0.
 
 
 def check_choice(owner: str, name: str, value: Word, choices: Iterable[str]) -> Word:
-    """Return a word that is one of a few.
-
-    >>> check_choice("PhasedVI", "target", "Q", ("policy", "value"))
-    Traceback (most recent call last):
-    ...
-    replicable_rl.errors.InvalidInput: PhasedVI: target must be 'policy' or 'value', got 'Q'.
-    """
+    """Return a word that is one of a few."""
     words = list(choices)
     if not (isinstance(value, str) and value in words):
         raise InvalidInput(f"{owner}: {name} must be {' or '.join(map(repr, words))}, got {shown(value)}.")
@@ -118,30 +106,16 @@ def check_choice(owner: str, name: str, value: Word, choices: Iterable[str]) -> 
 
 
 def check_flag(owner: str, name: str, value: object) -> bool:
-    """Return True or False; nothing else is taken for one of them.
-
-    >>> check_flag("PhasedVI", "known_rewards", "no")
-    Traceback (most recent call last):
-    ...
-    replicable_rl.errors.InvalidInput: PhasedVI: known_rewards must be True or False, got 'no'.
-    """
-    if isinstance(value, bool):
-        return value
-    if type(value).__name__ in ("bool", "bool_") and hasattr(value, "item"):  # numpy's
-        return bool(value)
-    raise InvalidInput(f"{owner}: {name} must be True or False, got {shown(value)}.")
+    """Return True or False; nothing else is taken for one of them."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidInput(f"{owner}: {name} must be True or False, got {shown(value)}.")
+    return bool(value)
 
 
 def check_numbers(
     owner: str, name: str, values: object, *, refusal: type[InvalidInput] = InvalidInput
 ) -> NDArray[np.float64]:
-    """Return numbers as an array of floats; what is masked is refused.
-
-    >>> check_numbers("TabularMDP", "P", [["0.5", "0.5"]])
-    Traceback (most recent call last):
-    ...
-    replicable_rl.errors.InvalidInput: TabularMDP: P must be an array of numbers, got [['0.5', '0.5']].
-    """
+    """Return numbers as an array of floats; what is masked is refused."""
     try:
         array = np.asarray(values)
     except Exception:  # whatever somebody's object raises
@@ -158,11 +132,7 @@ def is_masked(values: object) -> bool:
 
 
 def shown(value: object, longest: int = 70) -> str:
-    r"""Write a value that is refused: cut where it is long, with control characters as escapes.
-
-    >>> print(shown("a\x1b[2J"), shown([1] * 1000))
-    'a\x1b[2J' [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, ... (3000 characters)
-    """
+    """Write a value that is refused: cut where it is long, with control characters as escapes."""
     try:
         text = visible(" ".join(repr(value).split()))
     except Exception:  # whatever somebody's object raises
@@ -181,8 +151,8 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
 
 
 @contextlib.contextmanager
-def speaking_as(owner: str) -> Iterator[None]:
-    """Let what is refused inside the block be refused in the name of ``owner``, which the user knows.
+def speaking_as(owner: str, *others: str) -> Iterator[None]:
+    """Let what is refused inside the block, in the name of one of the others or of anybody, be refused in ``owner``'s.
 
     >>> with speaking_as("PhasedVI"):
     ...     check_integer("theory.phased_vi", "calls", 0, low=1, high=9)
@@ -196,34 +166,13 @@ def speaking_as(owner: str) -> Iterator[None]:
         raise
     except InvalidInput as error:
         first, colon, rule = str(error).partition(": ")
-        raise type(error)(f"{owner}: {rule if colon else first}") from None
-
-
-@contextlib.contextmanager
-def called_as(owner: str, *others: str) -> Iterator[None]:
-    """Let what is refused in the name of one of the others be refused in that of ``owner``, which the user called.
-
-    >>> with called_as("calibrate", "audit"):
-    ...     check_integer("audit", "seed", -1, low=0, high=9)
-    Traceback (most recent call last):
-    ...
-    replicable_rl.errors.InvalidInput: calibrate: seed must be an integer from 0 to 9, got -1.
-    """
-    try:
-        yield
-    except InvalidInput as error:
-        first, colon, rest = str(error).partition(": ")
-        if colon and first in others:
-            error.args = (f"{owner}: {rest}", *error.args[1:])  # it stays what it is: a failed run has a traceback
+        if not others or (colon and first in others):
+            error.args = (f"{owner}: {rule if colon else first}", *error.args[1:])
         raise
 
 
 def plain_number(value: object) -> int | float | None:
-    """Return a number of Python's or NumPy's as Python's; None for NaN, truth values and everything else.
-
-    >>> plain_number(np.float32(0.25)), plain_number(3), plain_number(True), plain_number("3")
-    (0.25, 3, None, None)
-    """
+    """Return a number of Python's or NumPy's as Python's; None for NaN, truth values and everything else."""
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, np.integer)):

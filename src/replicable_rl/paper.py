@@ -1,8 +1,8 @@
 """The paper's theorems, algorithms and figures by the numbers that a reader of the PDF sees.
 
 Records keep the LaTeX labels of *Replicable Reinforcement Learning* (Eaton, Hussing, Kearns and Sorrell, 2023,
-arXiv:2305.15284), because labels stay when a theorem moves. People read numbers. So the number is put beside the label
-when a text is shown, and nothing that is stored changes. ``docs/paper.md`` says how the numbers were found.
+arXiv:2305.15284), because labels stay when a theorem moves. People read numbers, which are put beside the labels when a
+text is shown. ``docs/paper.md`` says how the numbers were found.
 """
 
 import re
@@ -51,12 +51,8 @@ def cited(text: str) -> str:
 
     Within parentheses, commas set the label apart. A label that the paper does not have stays as it is.
 
-    >>> cited("calls=1 where thm:rpvi needs 100")
-    'calls=1 where Theorem 4.1 (thm:rpvi) needs 100'
     >>> cited("proved (the sharp form of thm:rpvi): two runs have the same Q")
     'proved (the sharp form of Theorem 4.1, thm:rpvi): two runs have the same Q'
-    >>> cited("nothing is proved (calls=1 where thm:rpvi needs 100); see thm:mine")
-    'nothing is proved (calls=1 where Theorem 4.1, thm:rpvi, needs 100); see thm:mine'
     """
 
     def beside(found: re.Match[str]) -> str:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from html import escape
-from typing import Any, Protocol
+from typing import Any
 
 from replicable_rl.progress import is_heard, is_quiet, listening
 from replicable_rl.wording import duration
@@ -32,11 +32,8 @@ def bar_where_it_is_seen() -> Iterator[None]:
         return
     try:
         view = _view()
-        if view is None:
+        with contextlib.nullcontext() if view is None else _shown(view):
             yield
-        else:
-            with _shown(view):
-                yield
     finally:
         _only_one.release()
 
@@ -49,7 +46,7 @@ def bar() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _shown(view: _View) -> Iterator[None]:
+def _shown(view: _Terminal | _Notebook) -> Iterator[None]:
     listener = _Listener(view)
     try:
         with listening(listener.note, listener.say):
@@ -58,29 +55,13 @@ def _shown(view: _View) -> Iterator[None]:
         listener.close()
 
 
-class _View(Protocol):
-    """Where a bar is seen."""
-
-    def show(self, pace: Pace) -> None:
-        """Show how far the work is."""
-        ...
-
-    def say(self, sentence: str) -> None:
-        """Show a sentence."""
-        ...
-
-    def close(self) -> None:
-        """Leave nothing behind."""
-        ...
-
-
 class _Listener:
     """Hears of every item, which must cost nothing, and lets a view show it now and then, once the work is long.
 
     A clock of its own lets the bar appear also where the first item takes minutes.
     """
 
-    def __init__(self, view: _View) -> None:
+    def __init__(self, view: _Terminal | _Notebook) -> None:
         self._view, self._pace, self._lock = view, Pace(), threading.RLock()
         self._since = self._next = time.monotonic() + _PATIENCE
         self._clock: threading.Timer | None = None
@@ -130,11 +111,6 @@ class Pace:
         if what != self.what or done < self.first:
             self.what, self.first, self._started = what, done, self._noted
         self.done, self.total = done, total
-
-    @property
-    def seconds(self) -> float:
-        """The time since the first report."""
-        return time.monotonic() - self._started
 
     @property
     def rate(self) -> str:
@@ -220,15 +196,11 @@ class _Notebook:
             self._handle.update(data, raw=True)
 
 
-def _view() -> _View | None:
+def _view() -> _Terminal | _Notebook | None:
     """Return where a person would see a bar; None where nobody would."""
-    if _in_a_notebook():
-        view: _View = _Notebook()
-    elif _is_a_terminal():
-        view = _Terminal()
-    else:
+    if is_quiet():
         return None
-    return None if is_quiet() else view
+    return _Notebook() if _in_a_notebook() else _Terminal() if _is_a_terminal() else None
 
 
 def _is_a_terminal() -> bool:

@@ -56,8 +56,8 @@ _WAIT = 60.0  # seconds that one process waits for another to commit
 _ABOUT = """SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)
     FROM pragma_application_id, pragma_user_version"""
 _TABLES = (
-    "CREATE TABLE documents (id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE)",
-    """CREATE TABLE runs (
+    "CREATE TABLE IF NOT EXISTS documents (id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE)",
+    """CREATE TABLE IF NOT EXISTS runs (
     id INTEGER PRIMARY KEY,
     key BLOB NOT NULL UNIQUE,
     shared_seed TEXT NOT NULL,
@@ -71,10 +71,10 @@ _TABLES = (
     about INTEGER NOT NULL REFERENCES documents,
     digest BLOB NOT NULL
 )""",
-    "CREATE INDEX runs_of_a_family ON runs (family)",
-    "CREATE TABLE contents (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, data BLOB NOT NULL)",
-    "CREATE TABLE audits (id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE, digest BLOB NOT NULL)",
-    "CREATE TABLE repeats (id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE, digest BLOB NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS runs_of_a_family ON runs (family)",
+    "CREATE TABLE IF NOT EXISTS contents (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, data BLOB NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS audits (id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE, digest BLOB NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS repeats (id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE, digest BLOB NOT NULL)",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {SCHEMA}",
 )
@@ -183,28 +183,22 @@ class RunStore(Displayed):
             raise InvalidInput(f"{self}: was closed, and what it held in memory is gone. Close it later.")
         opened = sqlite3.connect(uri, timeout=_WAIT, isolation_level=None, check_same_thread=False, uri=True)
         try:
-            if not self._is_store(opened):
+            # At once, for another process may make the tables; these may be made again.
+            application, version, tables = opened.execute(_ABOUT).fetchone()
+            if not (application or version or tables):
                 with _transaction(opened, "IMMEDIATE"):  # nobody may see the file half made
-                    if not self._is_store(opened):  # another process may have been faster
-                        for statement in _TABLES:
-                            opened.execute(statement)
+                    for statement in _TABLES:
+                        opened.execute(statement)
+            elif (application, version) != (APPLICATION_ID, SCHEMA):
+                raise InvalidFile(
+                    f"{self.path}: is no run store of schema {SCHEMA}, but an SQLite file of another program or of "
+                    "another release. Name another file."
+                )
         except BaseException:
             opened.close()
             raise
         self._opened = opened
         return opened
-
-    def _is_store(self, connection: sqlite3.Connection) -> bool:
-        """Whether a file has the tables of a store; False for an empty one, and anything else is refused."""
-        ((application, version, tables),) = connection.execute(_ABOUT)  # at once: another process may make the tables
-        if (application, version) == (APPLICATION_ID, SCHEMA):
-            return True
-        if application or version or tables:
-            raise InvalidFile(
-                f"{self.path}: is no run store of schema {SCHEMA}, but an SQLite file of another program or of another "
-                "release. Name another file."
-            )
-        return False
 
     def damaged(self, how: str) -> InvalidFile:
         """Say that the file is not as it was written."""

@@ -18,20 +18,12 @@ def number(x: float | None, digits: int = 4) -> str:
 
 
 def number_range(low: float, high: float) -> str:
-    """Write the ends of a range; one number where both read alike.
-
-    >>> number_range(0.5, 12), number_range(0.5, 0.50000001)
-    ('0.5 to 12', '0.5')
-    """
+    """Write the ends of a range; one number where both read alike."""
     return number(low) if number(low) == number(high) else f"{number(low)} to {number(high)}"
 
 
 def short_loss(x: float | None) -> str:
-    """Write a loss in a few letters; what is below the rounding of planning is 0; a dash for None.
-
-    >>> short_loss(0.0), short_loss(4e-9), short_loss(0.01234), short_loss(3.21e-5), short_loss(None)
-    ('0', '0', '0.012', '3.2e-05', '-')
-    """
+    """Write a loss in a few letters; what is below the rounding of planning is 0; a dash for None."""
     return "0" if x is not None and abs(x) < 1e-7 else number(x, 2)
 
 
@@ -42,28 +34,19 @@ def apart(one: float, two: float) -> tuple[str, str]:
     (('1', '1.00001'), ('1000000000000000', '1000000000000001'))
     """
     for digits in (3, 6):
-        texts = number(one, digits), number(two, digits)
-        if texts[0] != texts[1]:
-            return texts
-    exact = tuple(str(int(x)) if isinstance(x, Integral) else f"{x:.17g}" for x in (one, two))
-    return exact[0], exact[1]
+        if number(one, digits) != number(two, digits):
+            return number(one, digits), number(two, digits)
+    first, second = (str(int(x)) if isinstance(x, Integral) else f"{x:.17g}" for x in (one, two))
+    return first, second
 
 
 def share(x: float, digits: int = 3) -> str:
-    """Write an agreement, a share or a probability.
-
-    >>> share(0.9), share(2 / 3, 2)
-    ('0.900', '0.67')
-    """
+    """Write an agreement, a share or a probability."""
     return f"{x:.{digits}f}"
 
 
 def interval(low: float, high: float, digits: int = 3) -> str:
-    """Write the interval of an agreement, a share or a probability.
-
-    >>> interval(0.8, 0.95)
-    '0.800–0.950'
-    """
+    """Write the interval of an agreement, a share or a probability."""
     return f"{share(low, digits)}–{share(high, digits)}"
 
 
@@ -77,21 +60,8 @@ def with_interval(x: float, low: float, high: float, digits: int = 3) -> str:
 
 
 def p_value(p: float) -> str:
-    """Write how likely chance alone makes a difference as large.
-
-    >>> p_value(0.0312)
-    'p = 0.031'
-    """
+    """Write how likely chance alone makes a difference as large."""
     return f"p = {number(p, 2)}"
-
-
-def bound(probability: float | None) -> str:
-    """Write a bound on a probability: 1 or more bounds nothing.
-
-    >>> bound(0.0125), bound(1.0), bound(None)
-    ('0.013', 'none', '-')
-    """
-    return "-" if probability is None else "none" if probability >= 1.0 else f"{probability:.2g}"
 
 
 def minus(text: str) -> str:
@@ -100,20 +70,12 @@ def minus(text: str) -> str:
 
 
 def percent(part: float) -> str:
-    """Write a share, such as a confidence, in per cent with all of its digits.
-
-    >>> percent(0.95), percent(0.999)
-    ('95 %', '99.9 %')
-    """
+    """Write a share, such as a confidence, in per cent with all of its digits: 95 %, 99.9 %."""
     return f"{100 * part:.10g} %"
 
 
 def plural(count: int, noun: str) -> str:
-    """Write how many there are.
-
-    >>> plural(1, "run"), plural(3, "run")
-    ('1 run', '3 runs')
-    """
+    """Write how many there are: 1 run, 3 runs."""
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
@@ -123,29 +85,19 @@ def duration(seconds: float) -> str:
     >>> duration(42), duration(95), duration(7300)
     ('42 s', '1 min 35 s', '2 h 1 min')
     """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes == 0:
+        return f"{rest} s"
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def listed(names: list[str]) -> str:
-    """Write names one after the other.
-
-    >>> listed(["model", "value", "policy"])
-    'model, value and policy'
-    """
+    """Write names one after the other: model, value and policy."""
     return "".join(names) if len(names) < 2 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def brief(text: str, longest: int = 160) -> str:
-    """Cut what is too long to be read.
-
-    >>> brief("abcdef", 4)
-    'abc…'
-    """
+    """Cut what is too long to be read."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 

@@ -28,7 +28,7 @@ from replicable_rl.audit.agreement import Agreement, Estimate, every_look, measu
 from replicable_rl.audit.jobs import Solving
 from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.data import Dataset, align, compare_logs
-from replicable_rl.errors import called_as
+from replicable_rl.errors import speaking_as
 from replicable_rl.runs import Logs, Run, RunSpec
 from replicable_rl.solve import solve_as, source_of
 
@@ -52,7 +52,7 @@ class LogsJob(Solving):
 
 def opened_logs(logs: Any, algorithm: Any) -> tuple[Dataset, Logs, LogsJob]:
     """Return one of the logs, which stands for their process, what is known of all, and what makes their runs."""
-    with called_as("audit", "align", "compare_logs"):
+    with speaking_as("audit", "align", "compare_logs"):
         named = align(logs)
         first = next(iter(named.values()))
         source_of(first, algorithm)  # does the algorithm work on logs?

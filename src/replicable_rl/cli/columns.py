@@ -15,7 +15,7 @@ from replicable_rl.data import Bins, Dataset, align, from_logs, from_transitions
 from replicable_rl.data.alignment import named_logs
 from replicable_rl.data.columns import Columns, named_columns
 from replicable_rl.data.declaring import typed_names
-from replicable_rl.errors import InvalidInput, called_as, shown
+from replicable_rl.errors import InvalidInput, shown, speaking_as
 from replicable_rl.files import load_artifact
 
 _option = functools.partial(Option, rich_help_panel="Columns of a log")
@@ -67,7 +67,7 @@ def read_log(owner: str, path: Path, columns: dict[str, Any]) -> Dataset:
     """Count the rows of a log, or load what was counted and saved."""
     if path.suffix == SAVED:
         return _saved(path, columns)
-    with called_as(owner, "from_transitions"):
+    with speaking_as(owner, "from_transitions"):
         return from_transitions(path, **_settings(owner, path, columns))
 
 
@@ -75,7 +75,7 @@ def read_logs(owner: str, paths: Sequence[str], columns: dict[str, Any]) -> dict
     """Count the rows of several logs as samples of one process, or load what was counted and saved."""
     saved = [path for path in paths if path.endswith(SAVED)]
     if not saved:
-        with called_as(owner, "from_transitions", "from_logs", "align"):
+        with speaking_as(owner, "from_transitions", "from_logs", "align"):
             return from_logs(paths, **_settings(owner, paths[0], columns))
     if len(saved) < len(paths):
         raise InvalidInput(

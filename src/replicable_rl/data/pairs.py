@@ -13,7 +13,7 @@ from replicable_rl.data.columns import Columns, check_columns
 from replicable_rl.data.counting import index_of
 from replicable_rl.data.numbering import labels_of, number_groups
 from replicable_rl.data.source import opened
-from replicable_rl.errors import InvalidInput, called_as
+from replicable_rl.errors import InvalidInput, speaking_as
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +39,7 @@ def are_pairs(allowed: Any) -> bool:
     return names_columns or isinstance(allowed, (str, os.PathLike, Mapping))
 
 
-@called_as("from_transitions, allowed", "from_transitions")
+@speaking_as("from_transitions, allowed", "from_transitions")
 def read_pairs(source: Any, columns: Columns, declared: Declared) -> Pairs:
     """Read the pairs that are allowed, from the columns that a log has for its states and actions.
 

@@ -16,12 +16,12 @@ from replicable_rl.diagnose.search import Question, Seen, look_at, search
 from replicable_rl.diagnose.sizes import Sized, bounds_loss, proved_samples
 from replicable_rl.errors import (
     InvalidInput,
-    called_as,
     check_choice,
     check_flag,
     check_in_open_interval,
     check_integer,
     shown,
+    speaking_as,
 )
 from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
@@ -35,7 +35,7 @@ _MOST_PAIRS = 10**6
 
 
 @bar_where_it_is_seen()
-@called_as("calibrate", "audit")
+@speaking_as("calibrate", "audit")
 def calibrate(
     problem: Any,
     algorithm: Algorithm,

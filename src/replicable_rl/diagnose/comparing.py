@@ -11,7 +11,7 @@ from replicable_rl.diagnose.calibrating import calibrate, refuse_log
 from replicable_rl.diagnose.candidates import PUBLISHED, REPLICATES, candidates
 from replicable_rl.diagnose.comparison import Compared, Comparison
 from replicable_rl.diagnose.losses import Losses
-from replicable_rl.errors import InvalidInput, called_as, check_choice, check_flag, check_in_open_interval, shown
+from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_in_open_interval, shown, speaking_as
 from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import within
@@ -22,7 +22,7 @@ _EPSILON = 0.05
 
 
 @bar_where_it_is_seen()
-@called_as("compare", "audit", "calibrate")
+@speaking_as("compare", "audit", "calibrate")
 def compare(
     problem: Any,
     rho: float = 0.2,
