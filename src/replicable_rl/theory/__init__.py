@@ -4,12 +4,11 @@ Theorem 4.1 (``thm:rpvi``) and the like are numbers in the PDF and labels in the
 Learning* (Eaton, Hussing, Kearns and Sorrell, 2023); see ``docs/paper.md``.
 """
 
-from replicable_rl.theory.approximate_mdp import ApproximateMDPNumbers, approximate_mdp
+from replicable_rl.theory.approximate_mdp import ApproximateMDPNumbers, approximate_mdp, paper_approximate_mdp
 from replicable_rl.theory.decisions import PlugInNumbers, plug_in_policy
 from replicable_rl.theory.numbers import MAX_CALLS, Numbers
-from replicable_rl.theory.paper import paper_approximate_mdp, paper_phased_vi, paper_rmax
-from replicable_rl.theory.phased_vi import PhasedVINumbers, Schedule, phased_vi
-from replicable_rl.theory.rmax import RMaxNumbers, rmax
+from replicable_rl.theory.phased_vi import PhasedVINumbers, Schedule, paper_phased_vi, phased_vi
+from replicable_rl.theory.rmax import RMaxNumbers, paper_rmax, rmax
 from replicable_rl.theory.rstat import RStatNumbers, rstat
 from replicable_rl.theory.units import Units
 

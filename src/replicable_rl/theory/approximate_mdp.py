@@ -22,6 +22,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from replicable_rl.errors import InvalidInput, check_share
 from replicable_rl.theory.numbers import check_parameters
 from replicable_rl.theory.rstat import (
     ROUNDING,
@@ -29,6 +30,7 @@ from replicable_rl.theory.rstat import (
     QueryNumbers,
     few_bits,
     hoeffding_radius,
+    hoeffding_samples,
     mean_distance,
     pieces_of,
     query_parameters,
@@ -128,3 +130,29 @@ def approximate_mdp(
         low, high = (low, middle) if is_enough(middle) else (middle, high)
     width, calls = float(few_bits(room(high))), high if calls is None else calls
     return replace(numbers, rho=rho, rho_sq=rho / queries, width=width, calls=calls, calls_needed=high)
+
+
+def paper_approximate_mdp(
+    n_states: int,
+    n_actions: int,
+    epsilon: float,
+    delta: float,
+    rho: float,
+    *,
+    norm: Norm = "entry",
+    form: Form = "zero-preserving",
+    known_rewards: bool = True,
+) -> dict[str, Any]:
+    """Return tau and n of Observation B.1 (``obs:rep-mdp``), for `ReplicableApproximateMDP`; 2*delta < rho.
+
+    >>> paper_approximate_mdp(8, 4, epsilon=0.01, delta=0.001, rho=0.2)["calls"]
+    439857142095
+    """
+    owner = "theory.paper_approximate_mdp"
+    rho, promise = check_share(owner, "rho", rho), (epsilon, delta, rho)
+    model = approximate_mdp(n_states, n_actions, *promise, norm=norm, form=form, known_rewards=known_rewards)
+    gap = rho / model.queries - 2.0 * model.delta_sq
+    if gap <= 0.0:
+        raise InvalidInput(f"{owner}: 2*delta < rho is needed, got delta={model.delta:g}, rho={rho:g}.")
+    sampling = model.tolerance * gap / (pieces_of(form) + gap)
+    return {"tolerance": model.tolerance, "calls": hoeffding_samples(sampling, model.delta_sq)}

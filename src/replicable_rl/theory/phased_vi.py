@@ -52,7 +52,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.display import short_repr
-from replicable_rl.errors import InvalidInput
+from replicable_rl.errors import InvalidInput, check_share
 from replicable_rl.theory.numbers import ACCURACY, SLACK, check_parameters
 from replicable_rl.theory.rstat import ROUNDING, Floats, QueryNumbers, few_bits, mean_distance, query_parameters
 
@@ -328,3 +328,32 @@ def check_phased_vi(**given: Any) -> dict[str, Any]:
             f"2*delta < rho, got delta={delta:g}, rho={rho:g}. Leave them out, or lower delta below {rho / 2.0:g}."
         )
     return found
+
+
+def paper_phased_vi(
+    pairs: int,
+    gamma: float,
+    epsilon: float,
+    delta: float,
+    rho: float,
+    *,
+    target: Target = "policy",
+    known_rewards: bool = True,
+    tolerance: float | None = None,
+    printed: bool = False,
+) -> dict[str, Any]:
+    """Return T, tau and m of the listing of Theorem 4.1 (``thm:rpvi``), for `ReplicablePhasedVI`; 2*delta < rho.
+
+    ``printed`` asks for m as the paper prints it: about four times what its proof needs.
+
+    >>> paper_phased_vi(32, 0.9, epsilon=0.1, delta=0.001, rho=0.2)["calls"]
+    8187898146367124
+    """
+    rho = check_share("theory.paper_phased_vi", "rho", rho)
+    kind: dict[str, Any] = {"target": target, "known_rewards": known_rewards, "tolerance": tolerance}
+    plain = phased_vi(pairs, gamma, epsilon, delta, **kind)
+    listing = phased_vi(pairs, gamma, epsilon, delta, rho, iterations=plain.iterations, **kind)
+    tau, gap, calls = listing.tolerance, rho / listing.queries - 2.0 * listing.delta_sq, listing.calls
+    if printed:
+        calls = math.ceil(2.0 * math.log(2.0 / listing.delta_sq) / (tau * tau * gap * gap))
+    return {"iterations": listing.iterations, "tolerance": tau, "calls": calls}

@@ -1,7 +1,7 @@
 r"""R-max and RepRMAX: what parameters guarantee, and a search for them.
 
 The paper (Lemma 4.2, ``lem:repmax-convergence``, and Theorem 4.2, ``thm:repmax-replicable``) gives orders of growth
-without constants, see `theory.paper`. :func:`rmax` has explicit bounds, which are proved in ``docs/proofs-rmax.md``.
+without constants, see :func:`paper_rmax`. :func:`rmax` has explicit bounds, proved in ``docs/proofs-rmax.md``.
 
 N = S*A pairs, at most K successors each, M = k + w, b = H/m, n0 = k*m the fewest visits of a known pair, values in
 [0, 1]. At most D decisions about the known set are made, in at most T rounds.
@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 from replicable_rl.theory.numbers import (
     ACCURACY,
@@ -382,3 +383,24 @@ def _practical(task: RMaxNumbers) -> RMaxNumbers:
         visits = max(1, math.ceil(accurate / tolerance**2))
     k = max(quickest, min(float(task.horizon), visits / m * SLACK))
     return replace(task, known=k, window=0.0 if task.rho is None else k, width=_width_of(task, tolerance))
+
+
+def paper_rmax(
+    n_states: int, n_actions: int, gamma: float, epsilon: float, delta: float, rho: float, horizon: int
+) -> dict[str, Any]:
+    """Return T, m, k, w and tau of Theorem 4.2 (``thm:repmax-replicable``), for `ReplicableRMax`.
+
+    The paper gives orders of growth. Every constant is 1 here, so that nothing is proved of them.
+
+    >>> paper = paper_rmax(8, 4, gamma=0.9, epsilon=0.1, delta=0.001, rho=0.2, horizon=30)
+    >>> paper["rounds"], f"{paper['episodes']:.2g}"
+    (631298, '6.5e+27')
+    """
+    given = {"gamma": gamma, "epsilon": epsilon, "delta": delta, "rho": rho, "horizon": horizon}
+    check_parameters("theory.paper_rmax", n_states=n_states, n_actions=n_actions, **given)
+    H, N, log = horizon, n_states * n_actions, math.log(1.0 / delta)
+    T = H * N / epsilon + H * H * log / epsilon**2
+    rounds = math.ceil(T)
+    episodes = math.ceil(N**2 * float(rounds) ** 4 * math.log(1.0 / rho) / rho**2)
+    tolerance = epsilon * (1.0 - gamma) ** 2 / n_states
+    return {"rounds": rounds, "episodes": episodes, "known": float(H), "window": float(H), "tolerance": tolerance}
