@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
 
+from replicable_rl.problem.source import Episodic, Generative, Wrapped
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from replicable_rl.problem.table import TabularMDP
+    from replicable_rl.sampling import EpisodeCounts, OutcomeCounts
 
 ALPHA = 1e-6
 SEED = 1_000_003 * int(os.environ.get("REPLICABLE_RL_TEST_SEED", "20231"))  # far from those of another rotation
@@ -61,3 +66,28 @@ def same_law(first: Sequence[object], second: Sequence[object]) -> float:
 def binomial_p(successes: int, trials: int, p: float) -> float:
     """Return the p-value of the exact two-sided binomial test."""
     return float(stats.binomtest(successes, trials, p).pvalue)
+
+
+class Like(Wrapped, Generative, Episodic):
+    """Somebody's own source, which samples as a table does."""
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        counts: OutcomeCounts = self.own.draw(calls, rng)
+        return counts
+
+    def play(self, policy: Any, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+        seen: EpisodeCounts = self.own.play(policy, episodes, horizon, rng)
+        return seen
+
+
+def sampled_log(mdp: TabularMDP, samples: int, seed: int) -> dict[str, NDArray[Any]]:
+    """Return a log with so many samples of every pair, in random order."""
+    rng, rows = np.random.Generator(np.random.PCG64DXSM(seed)), mdp.rows
+    count = np.zeros(rows.probability.size, dtype=np.int64)
+    for pair in np.flatnonzero(mdp.allowed).tolist():
+        share = rows.probability[rows.of_row(pair)]
+        count[rows.of_row(pair)] = rng.multinomial(samples, share / share.sum())
+    outcome = rng.permutation(np.repeat(np.arange(count.size), count))
+    row, successor = rows.row[outcome], rows.next_state[outcome].astype(np.int64)
+    pair_of = {"state": row // mdp.n_actions, "action": row % mdp.n_actions}
+    return pair_of | {"reward": rows.reward[outcome], "next_state": successor}

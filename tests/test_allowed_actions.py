@@ -18,7 +18,7 @@ import replicable_rl as rr
 from replicable_rl.algorithms.approximate_mdp import _is_good_seed
 from replicable_rl.algorithms.phased_vi import iterate
 from replicable_rl.errors import InvalidMDP
-from replicable_rl.problem.sampler import Counts
+from replicable_rl.problem.rows import Rows
 from replicable_rl.queries import Query, RStat
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.registry import ALGORITHMS
@@ -26,6 +26,7 @@ from replicable_rl.rules import SHIPPED, EmpiricalModel, RoundedQ, Tuning
 from replicable_rl.testing import PerSample
 from replicable_rl.testing.counting import counting
 from replicable_rl.theory.phased_vi import Schedule
+from tests.statistics import ALPHA, SEED, goodness_of_fit, sampled_log
 
 S, A = 5, 4
 
@@ -161,14 +162,9 @@ def test_many_states_are_planned_in_blocks() -> None:
     """From 50 000 states on planning sweeps in another way. A walk on a line, in which nobody may stand still."""
     n = 60_000
     state = np.arange(n)
-    columns = {
-        "state": np.concatenate([state, state]),
-        "action": np.repeat([0, 2], n),
-        "next_state": np.concatenate([np.maximum(state - 1, 0), np.minimum(state + 1, n - 1)]),
-        "reward": np.concatenate([np.zeros(n), (state == n - 1) * 1.0]),
-        "probability": np.ones(2 * n),
-    }
-    mdp = rr.TabularMDP.from_transitions(columns, gamma=0.9)
+    left, right = np.maximum(state - 1, 0).tolist(), np.minimum(state + 1, n - 1).tolist()
+    outcomes = [[[(1.0, left[s], 0.0)], None, [(1.0, right[s], float(s == n - 1))]] for s in range(n)]
+    mdp = rr.TabularMDP.from_outcomes(outcomes, gamma=0.9)
     best = rr.optimal_values(mdp)
     assert mdp.allowed.sum() == 2 * n
     assert (best.policy != 1).all()
@@ -177,7 +173,7 @@ def test_many_states_are_planned_in_blocks() -> None:
 
 
 def test_policies_that_are_not_allowed_are_refused() -> None:
-    mdp, source = masked(1), Counts(masked(1))
+    mdp, source = masked(1), masked(1)
     wrong = rr.optimal_values(mdp).policy.copy()
     wrong[1] = 0
     words = r"takes action 0 in state 1, where it is not allowed\. Allowed: 3\."
@@ -198,7 +194,7 @@ def test_policies_that_are_not_allowed_are_refused() -> None:
 @settings(max_examples=20)
 @given(problems, st.sampled_from([1, 7, 1000, 10**15]), st.integers(0, 2**32))
 def test_every_allowed_pair_is_sampled_and_no_other(mdp: rr.TabularMDP, calls: int, seed: int) -> None:
-    counts = Counts(mdp).draw(calls, sample_stream(seed))
+    counts = mdp.draw(calls, sample_stream(seed))
     row = np.repeat(np.arange(S * A), np.diff(counts.indptr))
     drawn = np.bincount(row, weights=counts.count, minlength=S * A).reshape(S, A)
     np.testing.assert_array_equal(drawn, calls * mdp.allowed)
@@ -210,17 +206,10 @@ def test_many_rows_are_drawn_in_blocks() -> None:
     n = 3000  # so many that blocks begin and end with rows that are empty
     allowed = rng.random((n, 3)) < 0.4
     allowed[:, 2] |= ~allowed.any(axis=1)
-    state, action = np.nonzero(np.repeat(allowed[:, :, None], 2, axis=2))[:2]
-    columns = {
-        "state": state,
-        "action": action,
-        "reward": rng.random(state.size),
-        "probability": np.full(state.size, 0.5),
-    }
-    mdp = rr.TabularMDP.from_transitions(
-        {**columns, "next_state": rng.integers(n, size=state.size)}, gamma=0.9, n_states=n
-    )
-    counts = Counts(mdp).draw(1000, sample_stream(1))
+    ends = np.concatenate([[0], np.cumsum(2 * allowed.reshape(-1))])
+    rows = Rows(ends, rng.integers(n, size=ends[-1]), np.full(ends[-1], 0.5), rng.random(ends[-1]))
+    mdp = rr.TabularMDP(rows, n_actions=3, gamma=0.9, allowed=allowed)
+    counts = mdp.draw(1000, sample_stream(1))
     row = np.repeat(np.arange(3 * n), np.diff(counts.indptr))
     np.testing.assert_array_equal(np.bincount(row, weights=counts.count, minlength=3 * n), 1000 * allowed.reshape(-1))
 
@@ -228,7 +217,7 @@ def test_many_rows_are_drawn_in_blocks() -> None:
 @settings(max_examples=20)
 @given(problems, st.integers(0, 2**32))
 def test_episodes_take_allowed_actions(mdp: rr.TabularMDP, seed: int) -> None:
-    for source, episodes in ((Counts(mdp), 10**6), (PerSample(mdp), 50)):
+    for source, episodes in ((mdp, 10**6), (PerSample(mdp), 50)):
         seen = source.play(mdp.support.uniform(), episodes, 9, sample_stream(seed))
         assert seen.visits.sum() == 9 * episodes
         assert (seen.visits.reshape(S, A)[~mdp.allowed] == 0.0).all()
@@ -236,18 +225,15 @@ def test_episodes_take_allowed_actions(mdp: rr.TabularMDP, seed: int) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_counts_have_the_law_of_single_samples(kind: str) -> None:
-    from tests.statistics import ALPHA, SEED, goodness_of_fit
-
     mdp = masked(11, kind)
-    for source in (Counts(mdp), PerSample(mdp)):
+    for source in (mdp, PerSample(mdp)):
         counts = source.draw(3000, sample_stream(SEED % 2**32))
         assert goodness_of_fit(counts.count, 3000 * mdp.rows.probability) > ALPHA
         seen = source.play(mdp.support.uniform(), 20_000, 1, sample_stream(SEED % 2**32))
         chosen = (mdp.initial[:, None] * mdp.support.uniform()).reshape(-1)
-        columns = mdp.to_transitions()
-        pair = columns["state"] * A + columns["action"]
+        pair, rows = mdp.rows.row, mdp.rows
         expected = np.zeros(S * A * S)
-        np.add.at(expected, pair * S + columns["next_state"], 20_000 * chosen[pair] * columns["probability"])
+        np.add.at(expected, pair * S + rows.next_state, 20_000 * chosen[pair] * rows.probability)
         assert goodness_of_fit(seen.count, expected[seen.key]) > ALPHA
 
 
@@ -276,7 +262,7 @@ def test_a_simulator_is_never_asked_for_a_forbidden_pair() -> None:
 
 def log_of(mdp: rr.TabularMDP, samples: int = 40, **options: Any) -> rr.Dataset:
     names: Any = {"states": list(range(S)), "actions": list(range(A)), "allowed": mdp.allowed, **options}
-    log = mdp.to_transitions(samples=samples, seed=1)
+    log = sampled_log(mdp, samples, 1)
     return rr.from_transitions(log, gamma=mdp.gamma, reward_range=mdp.reward_range, **names)
 
 
@@ -402,13 +388,13 @@ def test_few_data_and_states_that_are_ignored() -> None:
 @settings(max_examples=15)
 @given(problems, st.integers(0, 2**32))
 def test_an_empirical_model_knows_what_is_allowed(mdp: rr.TabularMDP, seed: int) -> None:
-    model = EmpiricalModel(Counts(mdp), Counts(mdp).draw(50, sample_stream(seed)))
+    model = EmpiricalModel(mdp, mdp.draw(50, sample_stream(seed)))
     assert np.array_equal(model.table.allowed, mdp.allowed)
     assert model.never_tried.size == 0
     assert model.fewest == 50.0
     assert np.array_equal(np.isposinf(model.gap), ~mdp.allowed)
     w, other = model.value_error(0.1)
-    everywhere = EmpiricalModel(Counts(mdp), Counts(mdp).draw(10**6, sample_stream(seed))).value_error(0.1)
+    everywhere = EmpiricalModel(mdp, mdp.draw(10**6, sample_stream(seed))).value_error(0.1)
     assert np.isfinite(w).all()
     assert everywhere[1] < other  # forbidden pairs do not stand in the way of a bound
     assert everywhere[1] < 0.1
@@ -445,14 +431,14 @@ def test_forbidden_pairs_have_no_edges_to_keep_away_from() -> None:
         query = RStat(SharedRandomness(seed), "rpvi/offset", schedule.widths)
         found, listed, told = (
             iterate(source, schedule, asked, sample_stream(1), 3.0).good_seed
-            for source, asked in ((Counts(mdp), query), (in_python, query), (in_python, Near()))
+            for source, asked in ((mdp, query), (in_python, query), (in_python, Near()))
         )
         assert found == listed
         assert told
         far += found
     assert 40 < far < 160
     for seed in range(20):
-        model = EmpiricalModel(Counts(mdp), Counts(mdp).draw(100, sample_stream(seed)))
+        model = EmpiricalModel(mdp, mdp.draw(100, sample_stream(seed)))
         decided = RoundedQ(0.1).decide(model, SharedRandomness(seed), Tuning(0.1, 0.1))
         offset = SharedRandomness(seed).uniform("decide/offset", shape=(S, A))
         edges = (offset[:, :, None] + np.arange(-1, 12)) * 0.1
@@ -473,7 +459,7 @@ def test_a_model_is_not_asked_about_forbidden_pairs() -> None:
             return means
 
     algorithm = rr.ReplicableApproximateMDP(0.1, 0.01, 0.3)
-    seen = Counts(mdp).draw(algorithm.plan(mdp).numbers.calls, sample_stream(1)).transitions(S, A)
+    seen = mdp.draw(algorithm.plan(mdp).numbers.calls, sample_stream(1)).transitions(S, A)
     assert _is_good_seed(Near(), seen, algorithm.plan(mdp).numbers)
 
 

@@ -11,7 +11,6 @@ from scipy.stats import binom
 
 import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.randomness import sample_stream
 from tests.statistics import ALPHA, SEED
 
@@ -63,7 +62,7 @@ def test_baseline_never_learns_the_same_model_twice() -> None:
 def test_baseline_is_the_empirical_model() -> None:
     mdp = rr.make("garnet-v1")
     run = rr.solve(mdp, rr.ApproximateMDP(0.05, 0.001, calls=1000), shared_seed=1, sample_seed=5)
-    counts = Counts(mdp).draw(1000, sample_stream(5)).count
+    counts = mdp.draw(1000, sample_stream(5)).count
     np.testing.assert_allclose(
         dense(model_of(run))[dense(model_of(run)) > 0], counts[counts > 0] / 1000.0, rtol=1e-15, atol=0
     )
@@ -92,7 +91,7 @@ def check_against_reference() -> None:
     mdp = rr.make("garnet-v1")
     algorithm = rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, calls=2000, tolerance=0.1)
     run = rr.solve(mdp, algorithm, shared_seed=9, sample_seed=3)
-    counts = Counts(mdp).draw(2000, sample_stream(3)).count
+    counts = mdp.draw(2000, sample_stream(3)).count
     table = dense(model_of(run))
     for row in range(80):
         expected = reference_row(mdp, algorithm.plan(mdp).numbers, rr.SharedRandomness(9), counts, row)

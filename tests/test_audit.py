@@ -24,7 +24,6 @@ from replicable_rl.audit.every_look import mean_at_every_look
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.audit.states import measure_states
 from replicable_rl.errors import InvalidInput
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.registry import PROBLEMS
 from replicable_rl.runs import derived_seed
 from replicable_rl.sampling import MAX_CALLS
@@ -459,7 +458,7 @@ class Odd(rr.Algorithm):
     def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
         if self.how == "nothing":
             return None  # type: ignore[return-value]
-        other = Counts(rr.make("chain-v1")) if self.how == "other shape" else source
+        other = rr.make("chain-v1") if self.how == "other shape" else source
         return rr.PhasedVI(0.1, 0.01, calls=7, iterations=5).solve(other, shared, rng)
 
 

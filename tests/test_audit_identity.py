@@ -20,9 +20,9 @@ from replicable_rl.audit import audit_spec
 from replicable_rl.audit.identity import ChangedSource, source_digest
 from replicable_rl.canonical import array_digest
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.registry import ALGORITHMS
 from replicable_rl.solve import algorithm_spec
+from tests.statistics import Like
 
 GRID = rr.make("two-goals-v1")
 FEW = rr.PhasedVI(0.1, 0.01, calls=5, iterations=3)
@@ -427,7 +427,7 @@ def test_what_cannot_be_afforded_is_refused_before_the_first_run(on_error: Any, 
     assert not store.exists()
 
 
-class Source(Counts):
+class Source(Like):
     """Somebody's own source of samples."""
 
     version: str | None = None

@@ -13,13 +13,13 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl import planning
-from replicable_rl.problem.sampler import Counts, as_source
 from replicable_rl.problem.shipped import two_goals
-from replicable_rl.problem.source import Episodic
+from replicable_rl.problem.source import Episodic, as_source
 from replicable_rl.runs import FIXED_SEED, THIS_SEED
 from replicable_rl.sampling.counts import DRAWS, STARTS
 from replicable_rl.theory import phased_vi
 from tests.commands import run_here
+from tests.statistics import Like
 
 GRID = rr.make("two-goals-v1")
 RPVI = functools.partial(rr.ReplicablePhasedVI, 0.1, 0.001, 0.2)
@@ -63,13 +63,13 @@ class OwnTable(rr.TabularMDP):
     """A table whose numbers are another's to say."""
 
 
-class OwnCounts(Counts):
+class OwnCounts(Like):
     """Nothing of its own but the name."""
 
 
 def patched() -> Any:
-    source = Counts(GRID)
-    source.draw = lambda calls, rng: Counts(GRID).draw(calls, rng)  # type: ignore[method-assign]
+    source = rr.testing.PerSample(GRID)
+    source.draw = lambda calls, rng: GRID.draw(calls, rng)  # type: ignore[method-assign]
     return source
 
 
@@ -84,7 +84,6 @@ OTHERS: dict[str, Any] = {
     "a source": lambda: numpy_counts(GRID),
     "a table": lambda: OWN_TABLE,
     "counts": lambda: OwnCounts(GRID),
-    "counts of a table": lambda: Counts(OWN_TABLE),
     "patched counts": patched,
     "a simulator": stepped,
     "an environment": lambda: rr.EpisodicEnv(Env, gamma=0.9, reward_range=(0.0, 1.0)),
@@ -98,7 +97,7 @@ def test_what_is_no_table_of_ours_has_conditions(name: str) -> None:
     assert (STARTS in source.trust.conditions) is isinstance(source, Episodic)
 
 
-@pytest.mark.parametrize("source", [GRID, Counts(GRID), rr.testing.PerSample(GRID)], ids=["table", "counts", "samples"])
+@pytest.mark.parametrize("source", [GRID, rr.testing.PerSample(GRID)], ids=["table", "samples"])
 def test_a_table_has_none(source: Any) -> None:
     assert as_source(source).trust.conditions == ()
 

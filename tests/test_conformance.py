@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.problem.sampler import Counts, Table
-from replicable_rl.problem.source import Episodic, Generative
+from replicable_rl.problem.source import Episodic, Generative, Wrapped
 from replicable_rl.randomness import sample_stream
 from replicable_rl.runs.levels import freeze_array
 from replicable_rl.sampling import EpisodeCounts, OutcomeCounts
@@ -107,14 +106,14 @@ def test_the_suite_leaves_no_trace() -> None:
     assert world() == before
 
 
-class OnlyDraws(Table, Generative):
+class OnlyDraws(Wrapped, Generative):
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
-        return Counts(PROBLEM).draw(calls, rng)
+        return PROBLEM.draw(calls, rng)
 
 
-class OnlyEpisodes(Table, Episodic):
+class OnlyEpisodes(Wrapped, Episodic):
     def play(self, policy: Any, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
-        return Counts(PROBLEM).play(policy, episodes, horizon, rng)
+        return PROBLEM.play(policy, episodes, horizon, rng)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +150,7 @@ def test_an_algorithm_that_draws_nothing() -> None:
     @dataclass(frozen=True)
     class Oracle(rr.Algorithm):
         def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
-            if not isinstance(source, Counts):
+            if not isinstance(source, rr.TabularMDP):
                 raise TypeError("there is no table to plan on")
             best = rr.optimal_values(PROBLEM)
             status = rr.Status(rr.StatusCode.COMPLETED, "planned on the truth")
@@ -166,7 +165,7 @@ def test_samples_recorded_elsewhere_are_not_counted() -> None:
     class Recorded(Honest):
         def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
             rng.random()
-            return super().solve(Counts(PROBLEM), shared, rng)
+            return super().solve(PROBLEM, shared, rng)
 
     skipped = {f.check: f.sentence for f in check_algorithm(Recorded(), problems=[PROBLEM]).skipped}
     assert skipped["sample count"] == "the algorithm does not sample by draw or play"
@@ -539,7 +538,7 @@ def test_later_draws_must_be_fresh_too() -> None:
         def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
             safe = source.play([0, 0], 5, 3, rng)
             risky = source.play([1, 1], 50, 10, rng if self.fresh else sample_stream(shared.seed))
-            run = super().solve(Counts(PROBLEM), shared, sample_stream(1))
+            run = super().solve(PROBLEM, shared, sample_stream(1))
             q = (safe + risky).visits.reshape(2, 2)
             return of(run, value=q, policy=rr.greedy(q), samples=515)
 

@@ -22,7 +22,7 @@ from replicable_rl.diagnose.tail import times_for_the_next
 from replicable_rl.errors import InvalidInput
 from replicable_rl.randomness import sample_stream
 from replicable_rl.rules import EmpiricalModel
-from tests.statistics import ALPHA, SEED
+from tests.statistics import ALPHA, SEED, sampled_log
 from tests.test_data import LOG, NAMES, long_log
 
 pytestmark = pytest.mark.usefixtures("one_database")
@@ -211,7 +211,7 @@ def test_samples_of_a_log_have_no_seed_and_no_number() -> None:
 
 def test_nothing_is_proved_for_a_log() -> None:
     """However many rows it has, and however little is promised: a table with as many samples has a proof."""
-    data = rr.from_transitions(rr.make("riverswim-v1", gamma=0.5).to_transitions(samples=10**5, seed=1), gamma=0.5)
+    data = rr.from_transitions(sampled_log(rr.make("riverswim-v1", gamma=0.5), 10**5, 1), gamma=0.5)
     algorithm, samples = rr.PlugInPolicy(0.9, 0.5, 0.99), rr.PlugInPolicy(0.9, 0.5, 0.99, samples=10**5)
     claims = rr.solve(data, algorithm, shared_seed=1).claims
     assert len(rr.solve(rr.make("riverswim-v1", gamma=0.5), samples, shared_seed=1, sample_seed=1).claims) > 0

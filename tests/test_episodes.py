@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import replicable_rl as rr
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.source import Episodic
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import MAX_CALLS, EpisodeCounts
@@ -119,13 +118,13 @@ def compare_laws(first: Episodic, second: Episodic, policy: NDArray[Any], m: int
 @pytest.mark.parametrize(("m", "H"), [(1, 4), (3, 1), (3, 3), (20, 1), (20, 6)])
 def test_counts_have_the_law_of_trajectories(problem: str, policy: str, m: int, H: int) -> None:
     mdp = PROBLEMS[problem]()
-    compare_laws(Counts(mdp), PerSample(mdp), POLICIES[policy](mdp), m, H, repeats=600)
+    compare_laws(mdp, PerSample(mdp), POLICIES[policy](mdp), m, H, repeats=600)
 
 
 def test_whole_trajectories_of_a_tiny_problem() -> None:
     """m = 1 on two states: the few possible vectors of counts with their probabilities by hand."""
     mdp = rr.TabularMDP.from_outcomes([[[(0.3, 0, 0.0), (0.7, 1, 0.0)]], [[(1.0, 1, 0.0)]]], gamma=0.5, initial=[1, 0])
-    table, rng = Counts(mdp), sample_stream(SEED)
+    table, rng = mdp, sample_stream(SEED)
     draws = [tuple(table.play([0, 0], 1, 3, rng).count.tolist()) for _ in range(4000)]
     expected = {(0, 1, 2): 0.7, (1, 1, 1): 0.21, (2, 1, 0): 0.063, (3, 0, 0): 0.027}  # 0->0, 0->1, 1->1
     assert set(draws) <= set(expected)
@@ -154,7 +153,7 @@ def check_expectations(sampler: Episodic, mdp: rr.TabularMDP, policy: NDArray[An
 @pytest.mark.parametrize("H", [1, 2, 25])
 def test_expected_counts_are_those_of_linear_algebra(problem: str, policy: str, H: int) -> None:
     mdp = PROBLEMS[problem]()
-    check_expectations(Counts(mdp), mdp, POLICIES[policy](mdp), 10**12, H)
+    check_expectations(mdp, mdp, POLICIES[policy](mdp), 10**12, H)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -183,7 +182,7 @@ def test_visits_have_the_covariance_of_trajectories(policy: str, m: int) -> None
     keep = values > 1e-9
     assert keep.sum() >= 2
     whiten = vectors[:, keep] / np.sqrt(m * values[keep])
-    table, rng = Counts(mdp), sample_stream(SEED)
+    table, rng = mdp, sample_stream(SEED)
     z = np.array([table.play(POLICIES[policy](mdp), m, H, rng).visits - m * mean for _ in range(repeats)]) @ whiten
     # Normal up to 1/sqrt(m): sums of squares by eigenvector, and products of different ones.
     cells = keep.sum() * (keep.sum() + 1) / 2
@@ -201,7 +200,7 @@ def test_visits_have_the_covariance_of_trajectories(policy: str, m: int) -> None
 def test_rewards_of_the_chain(m: int) -> None:
     """On the chain, the reward of a transition follows from its successor."""
     mdp = rr.make("chain-v1")
-    seen = Counts(mdp).play([0, 1, 0, 0, 0], m, 9, sample_stream(SEED))
+    seen = mdp.play([0, 1, 0, 0, 0], m, 9, sample_stream(SEED))
     assert seen.count.sum() == 9 * m
     for key, count, reward in zip(seen.key.tolist(), seen.count.tolist(), seen.reward_sum.tolist(), strict=True):
         s, successor = key // 10, key % 5
@@ -212,7 +211,7 @@ def test_rewards_of_the_chain(m: int) -> None:
 
 def test_stochastic_rewards_are_summed() -> None:
     """Two rewards on one transition: their sum is a multiple of a binomial."""
-    table, rng = Counts(forked()), sample_stream(SEED)
+    table, rng = forked(), sample_stream(SEED)
     sums = []
     for _ in range(3000):
         seen = table.play([0, 1, 0, 0], 40, 1, rng)
@@ -223,8 +222,8 @@ def test_stochastic_rewards_are_summed() -> None:
     assert goodness_of_fit(np.bincount(sums, minlength=41), expected) > ALPHA
 
 
-@pytest.mark.parametrize("sampler", [Counts, PerSample])
-def test_how_far_rewards_are_apart_is_kept_where_a_transition_has_several(sampler: type[Counts | PerSample]) -> None:
+@pytest.mark.parametrize("sampler", [lambda mdp: mdp, PerSample])
+def test_how_far_rewards_are_apart_is_kept_where_a_transition_has_several(sampler: Any) -> None:
     """The rewards are 0 and 1 of a range from -1 to 1."""
     rng = sample_stream(SEED)
     one, two = (sampler(forked()).play([0, 1, 0, 0], 40, 3, rng) for _ in range(2))
@@ -243,7 +242,7 @@ def test_how_far_rewards_are_apart_is_kept_where_a_transition_has_several(sample
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_visits_add_up(problem: str) -> None:
     mdp = PROBLEMS[problem]()
-    table = Counts(mdp)
+    table = mdp
     for H in (1, 7, 64):
         for m in (1, 2, 1000, 10**9, 2**53 // H - 1):
             seen = table.play(stochastic(mdp), m, H, sample_stream(SEED))
@@ -257,7 +256,7 @@ def test_visits_add_up(problem: str) -> None:
 @pytest.mark.parametrize("m", [2**53 + 1, 10**18, MAX_CALLS])
 def test_up_to_the_last_64_bit_number(m: int) -> None:
     mdp = rr.make("riverswim-v1")
-    seen = Counts(mdp).play(stochastic(mdp), m, 40, sample_stream(SEED))
+    seen = mdp.play(stochastic(mdp), m, 40, sample_stream(SEED))
     assert seen.visits.sum() == pytest.approx(40 * m, rel=1e-13)
     assert (seen.count >= 0).all()
     assert seen.steps == 40 * m  # a Python integer, beyond 2**63
@@ -268,26 +267,26 @@ def test_up_to_the_last_64_bit_number(m: int) -> None:
 def test_unreachable_states_are_never_visited() -> None:
     mdp = forked()
     for m in (1, 10**15):
-        seen = Counts(mdp).play(stochastic(mdp), m, 30, sample_stream(SEED))
+        seen = mdp.play(stochastic(mdp), m, 30, sample_stream(SEED))
         assert (seen.visits[6:] == 0).all()
         assert (seen.visits[:6] > 0).any()
-    river = Counts(rr.make("riverswim-v1")).play([1] * 6, 10**18, 3, sample_stream(SEED))
+    river = rr.make("riverswim-v1").play([1] * 6, 10**18, 3, sample_stream(SEED))
     assert (river.visits > 0).tolist() == [False, True, False, True, False, True, *[False] * 6]  # three states reached
 
 
 def test_an_absorbing_start() -> None:
     mdp = rr.TabularMDP.from_outcomes([[[(1.0, 0, 0.5)]], [[(1.0, 0, 0.0)]]], gamma=0.9, initial=[1.0, 0.0])
-    seen = Counts(mdp).play([0, 0], MAX_CALLS, 3, sample_stream(1))
+    seen = mdp.play([0, 0], MAX_CALLS, 3, sample_stream(1))
     assert seen.visits.tolist() == [3.0 * MAX_CALLS, 0.0]
     assert seen.rewards_above(0.0).tolist() == [1.5 * MAX_CALLS, 0.0]
 
 
 def test_one_state_and_one_action() -> None:
     one = rr.TabularMDP.from_outcomes([[[(1.0, 0, 1.0)]]], gamma=0.0)
-    seen = Counts(one).play([0], 5, 1, sample_stream(1))
+    seen = one.play([0], 5, 1, sample_stream(1))
     assert (seen.key.tolist(), seen.count.tolist(), seen.reward_sum.tolist()) == ([0], [5.0], [5.0])
     ring = rr.TabularMDP.from_outcomes([[[(1.0, 1, 0.0)]], [[(1.0, 2, 0.0)]], [[(1.0, 0, 0.0)]]], gamma=0.5)
-    seen = Counts(ring).play(np.ones((3, 1)), 999, 4, sample_stream(SEED))
+    seen = ring.play(np.ones((3, 1)), 999, 4, sample_stream(SEED))
     assert seen.visits.sum() == 4 * 999
     twice = seen.visits - 999  # the state an episode starts in is visited twice, the others once
     assert twice.sum() == 999
@@ -297,7 +296,7 @@ def test_one_state_and_one_action() -> None:
 def test_deterministic_policies_in_both_forms_are_one() -> None:
     mdp = rr.make("two-goals-v1")
     policy = deterministic(mdp)
-    table = Counts(mdp)
+    table = mdp
     as_actions, as_table = (
         table.play(p, 10**6, 9, sample_stream(SEED)) for p in (policy, table_of(policy, mdp).astype(int))
     )
@@ -313,7 +312,7 @@ def test_deterministic_policies_in_both_forms_are_one() -> None:
 def fingerprint(problem: str) -> str:
     """SHA-256 of the bits of three rounds."""
     mdp = rr.make(problem)
-    table, rng = Counts(mdp), sample_stream(7)
+    table, rng = mdp, sample_stream(7)
     digest = hashlib.sha256()
     for policy in (np.zeros(mdp.n_states, dtype=int), np.full((mdp.n_states, mdp.n_actions), 1 / mdp.n_actions)):
         seen = table.play(policy, 10**15, 30, rng)
@@ -331,10 +330,10 @@ def test_same_seed_same_bits_in_another_process() -> None:
 
 def test_counts_depend_on_the_generator_alone() -> None:
     mdp = rr.make("garnet-v1")
-    used = Counts(mdp)
+    used = mdp
     for m in (1, 10**6, MAX_CALLS):
         used.play(stochastic(mdp), m, 11, sample_stream(m % 97))
-    fresh = Counts(rr.make("garnet-v1"))
+    fresh = rr.make("garnet-v1")
     policy = deterministic(mdp)
     first, second = (table.play(policy, 10**9, 20, sample_stream(SEED)) for table in (used, fresh))
     assert first.count.tobytes() == second.count.tobytes()
@@ -344,7 +343,7 @@ def test_counts_depend_on_the_generator_alone() -> None:
 
 def test_rounds_are_independent() -> None:
     """Consecutive plays from one generator are fresh; the counts of one say nothing about the next."""
-    table, rng = Counts(rr.make("riverswim-v1")), sample_stream(SEED)
+    table, rng = rr.make("riverswim-v1"), sample_stream(SEED)
     visits = np.array([table.play([1] * 6, 500, 12, rng).visits for _ in range(1500)])
     for pair in (1, 5, 7):
         assert visits[:, pair].std() > 0
@@ -387,10 +386,10 @@ def test_counts_add_up_like_dictionaries(a: EpisodeCounts, b: EpisodeCounts, c: 
 
 def test_rounds_on_one_table_add_up() -> None:
     mdp = rr.make("chain-v1")
-    table, rng = Counts(mdp), sample_stream(SEED)
+    table, rng = mdp, sample_stream(SEED)
     one, two = (table.play(policy, 100, 5, rng) for policy in ([0] * 5, [1] * 5))
     total = one + two
-    other = Counts(mdp).play([0] * 5, 100, 5, sample_stream(1))  # keys that are equal, but not the same array
+    other = mdp.play([0] * 5, 100, 5, sample_stream(1))  # keys that are equal, but not the same array
     for x, y in ((one, two), (one, other)):
         both = x + y
         assert both.key.tolist() == x.key.tolist()
@@ -405,7 +404,7 @@ def test_rounds_on_one_table_add_up() -> None:
 def test_outcomes_merged_by_successor(problem: str) -> None:
     mdp = PROBLEMS[problem]()
     S, A = mdp.n_states, mdp.n_actions
-    counts = Counts(mdp).draw(1000, sample_stream(SEED))
+    counts = mdp.draw(1000, sample_stream(SEED))
     merged = counts.transitions(S, A)
     expected: dict[int, tuple[int, float]] = {}
     for row in range(S * A):
@@ -426,7 +425,7 @@ def test_outcomes_merged_by_successor(problem: str) -> None:
 def test_keys_are_sorted_and_unique() -> None:
     for make in PROBLEMS.values():
         mdp = make()
-        for sampler in (Counts(mdp), PerSample(mdp)):
+        for sampler in (mdp, PerSample(mdp)):
             seen = sampler.play(deterministic(mdp), 3, 2, sample_stream(1))
             assert (np.diff(seen.key) > 0).all()
             assert (seen.n_states, seen.n_actions) == (mdp.n_states, mdp.n_actions)
@@ -446,9 +445,9 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {  # of policies, `evaluate_policy`
 }
 
 
-@pytest.mark.parametrize("sampler", [Counts, PerSample])
+@pytest.mark.parametrize("sampler", [lambda mdp: mdp, PerSample])
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input(name: str, sampler: type[Counts] | type[PerSample]) -> None:
+def test_bad_input(name: str, sampler: Any) -> None:
     change, message = BAD[name]
     with pytest.raises(rr.InvalidInput, match=message):
         sampler(rr.make("chain-v1")).play(

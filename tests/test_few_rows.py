@@ -10,6 +10,7 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.model import threshold
+from tests.statistics import sampled_log
 
 pytestmark = pytest.mark.usefixtures("one_database")
 
@@ -25,7 +26,7 @@ class Own(rr.Algorithm):
 
 def thin(rows: dict[tuple[int, int], int], seed: int = 1) -> rr.Dataset:
     """Return a log of RiverSwim in which some pairs have fewer than a hundred rows."""
-    log = rr.make("riverswim-v1").to_transitions(samples=100, seed=seed)
+    log = sampled_log(rr.make("riverswim-v1"), 100, seed)
     kept = np.ones(log["state"].size, dtype=bool)
     for (s, a), many in rows.items():
         kept[np.flatnonzero((log["state"] == s) & (log["action"] == a))[many:]] = False
@@ -79,7 +80,7 @@ def test_two_logs_take_the_same_pairs_for_the_worst() -> None:
 
 
 def test_ends_and_actions_that_are_not_allowed_are_not_few() -> None:
-    log = rr.make("riverswim-v1").to_transitions(samples=50, seed=1)
+    log = sampled_log(rr.make("riverswim-v1"), 50, 1)
     kept = ~((log["state"] == 0) & (log["action"] == 1)) & ~((log["state"] == 1) & (log["action"] == 1))
     log = {name: column[kept] for name, column in log.items()}
     log["done"] = log["next_state"] == 5

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 import replicable_rl as rr
 from replicable_rl.data import Dataset, Process
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.theory.decisions import SPENT, plug_in_policy
 
@@ -33,7 +32,7 @@ def loss_of(mdp: rr.TabularMDP, policy: NDArray[np.int64]) -> float:
 
 def log_of(mdp: rr.TabularMDP, calls: int) -> Dataset:
     """Return a log in which every pair was tried so often."""
-    drawn = Counts(mdp).draw(calls, sample_stream(3))
+    drawn = mdp.draw(calls, sample_stream(3))
     some = drawn.count > 0
     row = drawn.row[some]
     states, actions = tuple(range(mdp.n_states)), tuple(range(mdp.n_actions))

@@ -11,7 +11,6 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.errors import InvalidInput
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.queries import RStat
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.rules import EmpiricalModel, RandomTolerance, Tuning
@@ -32,7 +31,7 @@ def of_a_simulator() -> OutcomeCounts:
 
 
 def of_a_table() -> OutcomeCounts:
-    return Counts(GRID).draw(100, sample_stream(1))
+    return GRID.draw(100, sample_stream(1))
 
 
 SIZES: dict[
@@ -131,7 +130,7 @@ def test_other_rewards_and_policies_of_tables() -> None:
         with pytest.raises(InvalidInput, match="polic"):
             rr.evaluate_policy(GRID, policy)
         with pytest.raises(InvalidInput, match="polic"):
-            Counts(GRID).play(policy, episodes=10, horizon=5, rng=sample_stream(1))
+            GRID.play(policy, episodes=10, horizon=5, rng=sample_stream(1))
 
 
 def test_cuts_of_another_size_are_refused_whoever_follows_them() -> None:

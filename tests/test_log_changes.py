@@ -12,7 +12,7 @@ from scipy import stats
 
 import replicable_rl as rr
 from replicable_rl.data import comparing, homogeneity
-from tests.statistics import ALPHA, SEED
+from tests.statistics import ALPHA, SEED, sampled_log
 
 pytestmark = pytest.mark.usefixtures("one_database")
 ROW = np.random.default_rng(1).dirichlet(np.ones(6), size=(6, 3))
@@ -113,7 +113,7 @@ def test_false_alarms_over_time_are_as_rare_as_declared() -> None:
     alarms, times = {0.01: 0, 0.2: 0}, 100
     mdp = rr.make("riverswim-v1")
     for seed in range(times):
-        data = rr.from_transitions(mdp.to_transitions(samples=400, seed=SEED + seed), gamma=0.9)
+        data = rr.from_transitions(sampled_log(mdp, 400, SEED + seed), gamma=0.9)
         found = data.summary().change
         assert found is not None
         for rate in alarms:

@@ -341,7 +341,6 @@ def build(**changes: Any) -> rr.TabularMDP:
         "initial": None,
         "reward_range": (0.0, 1.0),
         "labels": None,
-        "source": None,
     }
     parts |= changes
     rows = Rows(*(np.array(parts.pop(name)) for name in ("indptr", "next_state", "probability", "reward")))
@@ -376,7 +375,6 @@ def test_the_digest_does_not_change_with_names_spelling_or_types() -> None:
     same = [
         build(labels=rr.Labels(states=("a", "b"))),
         build(labels=rr.Labels(actions=("l", "r"), layout=("..",))),
-        build(source=ObjectSpec("some-v1")),
         build().with_source(ObjectSpec("some-v1")),
         build(initial=[0.5, 0.5]),
         build(reward_range=(-0.0, 1)),
@@ -624,7 +622,7 @@ NOTHING: dict[str, Callable[[], rr.TabularMDP]] = {
 
 @pytest.mark.parametrize("name", NOTHING)
 def test_nothing_is_no_process(name: str) -> None:
-    check_refused(NOTHING[name], "action")
+    check_refused(NOTHING[name], "must be an integer from 1")
 
 
 def test_absurd_sizes_are_refused_before_anything_is_allocated() -> None:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 import replicable_rl as rr
 from replicable_rl.algorithms import approximate_mdp as module
 from replicable_rl.algorithms.approximate_mdp import LearnedModel, RowQueries
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.support import Support
 from replicable_rl.queries import Means, Plain, Rounded
 from replicable_rl.randomness import sample_stream
@@ -163,7 +162,7 @@ def test_never_seen_successors_stay_absent() -> None:
 
 def test_rows_of_a_large_problem_stay_sparse() -> None:
     mdp = rr.make("riverswim-v1", n_states=2000)
-    seen = Counts(mdp).draw(10**12, sample_stream(SEED)).transitions(2000, 2)
+    seen = mdp.draw(10**12, sample_stream(SEED)).transitions(2000, 2)
     model = LearnedModel.empty(mdp, 1.0)
     model = model.learned(np.arange(4000), seen, rounded(1e-3))
     learned = model.table.rows
@@ -238,7 +237,7 @@ def test_different_rounds_and_different_data_give_the_same_bits(form: Form) -> N
     mdp = rr.TabularMDP.from_dense(
         np.random.default_rng(3).dirichlet(np.ones(S), (S, A)), np.random.default_rng(4).random((S, A)), gamma=0.9
     )
-    table, rng = Counts(mdp), sample_stream(SEED)
+    table, rng = mdp, sample_stream(SEED)
     either_way = np.full((S, A), 0.5)
     early = table.play(either_way, 10**15, 5, rng)
     late = early + table.play(either_way, 10**16, 30, rng)

@@ -15,13 +15,13 @@ from replicable_rl.algorithms.compiled import phased as compiled_module
 from replicable_rl.algorithms.compiled.phased import Iterated
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.experiments.cost.prediction import predicted_disagreement
-from replicable_rl.problem.sampler import Counts, as_source
+from replicable_rl.problem.source import as_source
 from replicable_rl.queries import Means, Query, RStat
 from replicable_rl.randomness import sample_stream
 from replicable_rl.runs import Claims
 from replicable_rl.testing import PerSample
 from replicable_rl.theory.phased_vi import Schedule, rising_schedule
-from tests.statistics import ALPHA, SEED, binomial_p, same_law
+from tests.statistics import ALPHA, SEED, Like, binomial_p, same_law
 
 
 def listed(problem: str, epsilon: float, delta: float, rho: float, **kind: Any) -> rr.ReplicablePhasedVI:
@@ -43,7 +43,7 @@ def reference_q(mdp: rr.TabularMDP, algorithm: Any, shared_seed: int, sample_see
     gamma, beta, m = mdp.gamma, plan.width, plan.calls
     low, high = mdp.reward_range
     rng = sample_stream(sample_seed)
-    sampler = Counts(mdp)
+    sampler = mdp
     A = mdp.n_actions
     known = mdp.known_rewards is not None
     Q = [0.0] * (mdp.n_states * A)
@@ -122,7 +122,7 @@ def test_theorem_on_other_problems(problem: str) -> None:
 
 
 def test_known_rewards_of_a_foreign_model_are_checked() -> None:
-    class Rich(Counts):
+    class Rich(Like):
         def __init__(self, mdp: rr.TabularMDP) -> None:
             super().__init__(mdp)
             self.known_rewards = np.full((8, 4), 5.0)
@@ -361,7 +361,7 @@ def test_offsets_are_addressed_by_iteration_state_and_action(monkeypatch: pytest
         asked.append((label, address, shape))
         return original(self, label, *address, shape=shape)
 
-    monkeypatch.setattr(module, "Counts", PerSample)
+    monkeypatch.setattr(module, "TabularMDP", PerSample)
     monkeypatch.setattr(rr.SharedRandomness, "uniform", spy)
     rr.solve(rr.make("two-goals-v1"), COARSE, shared_seed=1, sample_seed=1)
     answers = [("rpvi/offset", (t,), (8, 4)) for t in range(12)]
@@ -390,15 +390,15 @@ class Coarse(Query):
 def test_a_query_of_somebodys_own_runs_in_the_loop() -> None:
     """By hand: draw, average, answer. The compiled loop does not know the query, and leaves it to the listing."""
     mdp = rr.make("two-goals-v1")
-    found = module.iterate(Counts(mdp), alike(9, 1000), Coarse(), sample_stream(4)).q
-    q, sampler, rng = np.zeros((8, 4)), Counts(mdp), sample_stream(4)
+    found = module.iterate(mdp, alike(9, 1000), Coarse(), sample_stream(4)).q
+    q, sampler, rng = np.zeros((8, 4)), mdp, sample_stream(4)
     rewards = np.asarray(mdp.known_rewards) * (1.0 - 0.9)
     for _ in range(9):
         counts = sampler.draw(1000, rng)
         means = counts.mean(q.max(axis=1)[counts.next_state]).reshape(8, 4)
         q = rewards + 0.9 * np.round(means * 8.0) / 8.0
     assert np.abs(found - q).max() < 1e-15
-    plain = module.iterate(Counts(mdp), alike(9, 1000), Means(), sample_stream(4)).q
+    plain = module.iterate(mdp, alike(9, 1000), Means(), sample_stream(4)).q
     assert (found != plain).any()
 
 
@@ -418,9 +418,9 @@ def wrapped(source: Any) -> Any:
 
 
 def test_what_the_compiled_loop_takes_and_what_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    shared, sampler = rr.SharedRandomness(1), Counts(rr.make("two-goals-v1"))
+    shared, sampler = rr.SharedRandomness(1), rr.make("two-goals-v1")
 
-    class Own(Counts):
+    class Own(Like):
         """May draw otherwise."""
 
     def is_compiled(source: Any, query: Query) -> bool:
@@ -431,7 +431,7 @@ def test_what_the_compiled_loop_takes_and_what_not(monkeypatch: pytest.MonkeyPat
 
     for query in (Means(), RStat(shared, "rpvi/offset", 0.01)):
         assert is_compiled(sampler, query)
-        assert not is_compiled(Own(sampler.mdp), query)
+        assert not is_compiled(Own(sampler), query)
     halved = Halved(shared, "rpvi/offset", 0.01)
     for other in (halved, RStat(shared, "x", 0.1, "zero-preserving"), Coarse()):
         assert not is_compiled(sampler, other)
@@ -448,7 +448,7 @@ def test_what_the_compiled_loop_takes_and_what_not(monkeypatch: pytest.MonkeyPat
 # --- the compiled loop -----------------------------------------------------------------------------------
 
 
-class Unfused(Counts):
+class Unfused(Like):
     """The same sampler without the compiled loop."""
 
 
@@ -468,7 +468,7 @@ def check_compiled(id: str, calls: int, monkeypatch: pytest.MonkeyPatch) -> None
             for rows_at_once in (2**20, 5 * pairs, 1):
                 monkeypatch.setattr(compiled_module, "_ROWS_AT_ONCE", rows_at_once)
                 given = schedule, query, sample_stream(SEED % 2**64), 12.0
-                compiled = module.iterate(Counts(mdp), *given)
+                compiled = module.iterate(mdp, *given)
                 if not known:  # nobody knows how far the rewards of somebody's own source spread
                     assert not listing.good_seed
                     compiled = compiled._replace(good_seed=False)
@@ -491,5 +491,5 @@ def test_large_problems_have_the_bits_of_the_listing(threads: int, monkeypatch: 
         monkeypatch.setattr("replicable_rl.compiled.THREADS", threads)
         for many in (1, 100):
             monkeypatch.setattr(compiled_module, "MANY_BLOCKS", many)
-            compiled = module.iterate(Counts(mdp), schedule, query, sample_stream(3), 9.0)
+            compiled = module.iterate(mdp, schedule, query, sample_stream(3), 9.0)
             assert same_bits(listing, compiled)

@@ -11,12 +11,11 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.queries import Fixed, Means, Mechanism, Plain, Query, Randomised, Rounded, RStat, Threshold
 from replicable_rl.runs import FIXED_SEED
 from replicable_rl.sampling import EpisodeCounts
 from replicable_rl.solve import algorithm_spec
-from tests.statistics import SEED
+from tests.statistics import SEED, Like
 
 PROBLEMS: dict[str, tuple[Callable[[], rr.TabularMDP], rr.ReplicableRMax]] = {
     # epsilon is in normalised units; FrozenLake pays 1 once, so its values end at 1 - gamma.
@@ -165,7 +164,7 @@ def reference_rmax(
     plan = algorithm.plan(mdp).numbers
     shared, rng = rr.SharedRandomness(shared_seed), sample_stream(sample_seed)
     S, A, m = mdp.n_states, mdp.n_actions, plan.episodes
-    table = Counts(mdp)
+    table = mdp
     policy = [int(u * A) for u in shared.uniform("rmax/first-policy", shape=S)]
     theta = plan.epsilon / 4 + plan.epsilon / 4 * shared.uniform("rmax/stop", shape=1)[0]
     n = [0.0] * (S * A)
@@ -338,7 +337,7 @@ def test_the_loss_is_bounded_only_for_full_episodes_and_the_right_r_max() -> Non
     assert high.missing == {"accuracy": "r_max=2 is not the top of the reward range, 1"}
     assert high.replicability is not None
 
-    class Cut(Counts):
+    class Cut(Like):
         def play(self, policy: Any, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
             return super().play(policy, episodes, horizon - 1, rng)
 
@@ -528,14 +527,14 @@ def test_theta_is_random_and_shared() -> None:
 
 def test_episodes_are_fresh_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
     played: list[bytes] = []
-    original = Counts.play
+    original = rr.TabularMDP.play
 
-    def spy(self: Counts, *arguments: Any) -> EpisodeCounts:
+    def spy(self: rr.TabularMDP, *arguments: Any) -> EpisodeCounts:
         seen = original(self, *arguments)
         played.append(seen.count.tobytes())
         return seen
 
-    monkeypatch.setattr(Counts, "play", spy)
+    monkeypatch.setattr(rr.TabularMDP, "play", spy)
     run = rr.solve(rr.make("riverswim-v1"), SMALL, shared_seed=1, sample_seed=1)
     assert len(set(played)) == len(played) == run.history["known"].size
 

@@ -17,7 +17,6 @@ from scipy.special import ndtr
 import replicable_rl as rr
 from replicable_rl.planning import _following, _sweeps
 from replicable_rl.problem.rows import Rows
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.shipped import garnet
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.rules import (
@@ -623,7 +622,7 @@ def test_known_rewards_count_whatever_comes_with_the_samples() -> None:
     """A source of somebody's own may leave the rewards of outcomes at 0 where they are known."""
     base = rr.TabularMDP.from_outcomes([[[(1.0, 0, 0.0)], [(1.0, 0, 1.0)]]], gamma=0.5, reward_range=(0.0, 1.0))
 
-    class Own(Counts):
+    class Own(Like):
         def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
             drawn = super().draw(calls, rng)
             return dataclasses.replace(drawn, reward=np.zeros_like(drawn.reward))

@@ -15,8 +15,8 @@ from scipy import stats
 
 import replicable_rl as rr
 from replicable_rl.problem import source as asked
-from replicable_rl.problem.sampler import Counts, Table, as_source, n_blocks, stream_words
-from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
+from replicable_rl.problem.sampler import n_blocks, stream_words
+from replicable_rl.problem.source import Episodic, Generative, Recorded, Source, Wrapped, as_source
 from replicable_rl.problem.support import Support
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import MAX_CALLS, EpisodeCounts, OutcomeCounts
@@ -78,7 +78,7 @@ def test_binomial_law_large(n: int, p: float, flip: bool) -> None:
 def test_conditional_probabilities_keep_small_tails() -> None:
     p = 1e-12
     mdp = rr.TabularMDP.from_outcomes([[[(1.0 - p, 0, 0.0), (p, 1, 0.0)]], [[(1.0, 1, 0.0)]]], gamma=0.5)
-    counts = np.array([Counts(mdp).draw(10**12, sample_stream(SEED + i)).count[1] for i in range(4000)])
+    counts = np.array([mdp.draw(10**12, sample_stream(SEED + i)).count[1] for i in range(4000)])
     assert goodness_of_fit(np.bincount(counts, minlength=20)[:20], stats.poisson.pmf(np.arange(20), 1.0) * 4000) > ALPHA
 
 
@@ -88,7 +88,7 @@ def test_counts_have_the_law_of_samples(problem: str, calls: int) -> None:
     """The whole vector of a row's counts, against the per-sample sampler."""
     mdp = rr.make(problem)
     row = mdp.rows.of_row(int(np.argmax(np.diff(mdp.rows.indptr))))
-    samplers: list[Generative] = [Counts(mdp), PerSample(mdp)]
+    samplers: list[Generative] = [mdp, PerSample(mdp)]
     repeats = 300 if problem == "inventory-v1" else 1500
     vectors = [
         [tuple(sampler.draw(calls, rng).count[row].tolist()) for _ in range(repeats)]
@@ -101,7 +101,7 @@ def test_pairs_are_independent() -> None:
     """Counts of different rows are uncorrelated."""
     mdp = rr.make("riverswim-v1")
     rng = sample_stream(SEED)
-    sampler = Counts(mdp)
+    sampler = mdp
     first = np.array([sampler.draw(100, rng).count for _ in range(2000)])
     a, b = mdp.rows.indptr[3], mdp.rows.indptr[5]
     assert first[:, a].std() > 0
@@ -112,7 +112,7 @@ def test_pairs_are_independent() -> None:
 
 def test_counts_add_up_for_every_m() -> None:
     mdp = rr.make("garnet-v1")
-    sampler = Counts(mdp)
+    sampler = mdp
     for calls in (1, 10, 10**9, 10**16, MAX_CALLS):
         counts = sampler.draw(calls, sample_stream(SEED))
         sums = np.add.reduceat(counts.count, counts.indptr[:-1])
@@ -122,18 +122,18 @@ def test_counts_add_up_for_every_m() -> None:
 
 @pytest.mark.parametrize("calls", [0, 1.5, True, "many", 10**19])
 def test_bad_calls(calls: Any) -> None:
-    with pytest.raises(rr.InvalidInput, match=r"Counts: .*calls"):
-        Counts(rr.make("chain-v1")).draw(calls, sample_stream(1))
+    with pytest.raises(rr.InvalidInput, match=r"TabularMDP: .*calls"):
+        rr.make("chain-v1").draw(calls, sample_stream(1))
 
 
 def test_single_outcomes_cost_no_randomness() -> None:
     mdp = rr.TabularMDP.from_outcomes([[[(1.0, 0, 0.5)]]], gamma=0.5)
-    assert Counts(mdp).draw(MAX_CALLS, sample_stream(1)).count.tolist() == [MAX_CALLS]
+    assert mdp.draw(MAX_CALLS, sample_stream(1)).count.tolist() == [MAX_CALLS]
 
 
 def test_mean_over_outcomes() -> None:
     mdp = rr.make("chain-v1")
-    counts = Counts(mdp).draw(1000, sample_stream(SEED))
+    counts = mdp.draw(1000, sample_stream(SEED))
     x = np.linspace(0.0, 1.0, counts.count.size)
     by_hand = [
         sum(int(counts.count[k]) * x[k] for k in range(counts.indptr[r], counts.indptr[r + 1])) / 1000
@@ -144,23 +144,23 @@ def test_mean_over_outcomes() -> None:
 
 def test_same_seed_same_counts_in_another_process() -> None:
     code = (
-        "import replicable_rl as rr; from replicable_rl.problem import Counts;"
+        "import replicable_rl as rr;"
         "from replicable_rl.randomness import sample_stream;"
-        "print(Counts(rr.make('garnet-v1')).draw(10**15, sample_stream(7)).count.tolist())"
+        "print(rr.make('garnet-v1').draw(10**15, sample_stream(7)).count.tolist())"
     )
     printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    here = Counts(rr.make("garnet-v1")).draw(10**15, sample_stream(7)).count.tolist()
+    here = rr.make("garnet-v1").draw(10**15, sample_stream(7)).count.tolist()
     assert printed.strip() == str(here)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_same_counts_on_any_number_of_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mdp = rr.make("garnet-v1", n_states=3000, n_actions=3, branching=4, seed=1)
-    sampler = Counts(mdp)
+    sampler = mdp
     assert n_blocks(mdp.rows.indptr) == 18
     whole = sampler.draw(10**9, sample_stream(SEED)).count
     monkeypatch.setattr("replicable_rl.compiled.THREADS", threads)
-    monkeypatch.setattr("replicable_rl.problem.sampler.MANY_BLOCKS", 1)
+    monkeypatch.setattr("replicable_rl.problem.table.MANY_BLOCKS", 1)
     assert np.array_equal(whole, sampler.draw(10**9, sample_stream(SEED)).count)
 
 
@@ -178,20 +178,21 @@ def test_blocks_have_streams_of_their_own() -> None:
 def test_a_table_becomes_a_source_that_draws_and_plays() -> None:
     mdp = rr.make("riverswim-v1")
     assert isinstance(mdp, Source)
-    assert isinstance(as_source(mdp), Counts)
-    for source in (Counts(mdp), PerSample(mdp)):
+    assert as_source(mdp) is mdp
+    for source in (mdp, PerSample(mdp)):
         assert isinstance(source, Generative)
         assert isinstance(source, Episodic)
         assert as_source(source) is source
         told = source.n_states, source.n_actions, source.gamma, source.reward_range, source.spec
         assert told == (6, 2, 0.95, (0.0, 1.0), mdp.spec)
+        assert source.initial is not None
         assert source.initial.tolist() == mdp.initial.tolist()
         assert source.known_rewards is mdp.known_rewards
-    assert Counts(rr.make("chain-v1")).known_rewards is None  # stochastic
+    assert rr.make("chain-v1").known_rewards is None  # stochastic
 
 
 def test_a_sampler_prepares_what_is_asked_for_and_nothing_else() -> None:
-    source = Counts(rr.make("riverswim-v1"))
+    source = rr.make("riverswim-v1")
     assert not {"conditional", "_start", "transitions"} & set(vars(source))
     source.draw(10, sample_stream(1))
     assert {"conditional", "_start", "transitions"} & set(vars(source)) == {"conditional"}
@@ -223,12 +224,13 @@ def test_a_source_says_how_its_samples_are_had() -> None:
 # --- what somebody's own source returns ------------------------------------------------------------------------
 
 
-class Changed(Table):
+class Changed(Wrapped):
     """Somebody's own: changes what it drew before it returns it."""
 
     def __init__(self, mdp: rr.TabularMDP, **changes: Callable[[Any], Any]) -> None:
         super().__init__(mdp)
-        self.changes, self.ours = changes, Counts(mdp)
+        self.changes = changes
+        self.ours: Any = mdp
 
     def changed(self, drawn: Any) -> Any:
         return replace(drawn, **{name: change(getattr(drawn, name)) for name, change in self.changes.items()})
@@ -281,7 +283,7 @@ def test_draws_that_were_not_asked_for_are_refused(algorithm: Any) -> None:
         ("count", lambda count: np.where(count > 50, np.nan, count), "counts must be whole"),
         ("count", lambda count: count[1:], "count of draw must hold 20"),
         ("count", list, "count of draw must hold 20"),
-        ("calls", lambda calls: calls - 1, "100 calls .* 99"),
+        ("calls", lambda calls: calls - 1, "OutcomeCounts of 100 calls"),
         ("next_state", first(-1), "got -1 of state 0, action 0"),
         ("next_state", first(5), "got 5 of state 0, action 0"),
         ("reward", first(11.0), "got 11 of state 0, action 0"),
@@ -308,7 +310,7 @@ def test_draws_that_cannot_be_are_refused(name: str, change: Callable[[Any], Any
         ("count", lambda count: 3 * count, "at most .* transitions"),
         ("steps", lambda steps: 2 * steps, "at most .* steps"),
         ("steps", lambda steps: -steps, "at most .* steps"),
-        ("episodes", lambda episodes: episodes - 1, "episodes were asked for"),
+        ("episodes", lambda episodes: episodes - 1, "EpisodeCounts of .* episodes"),
         ("starts", lambda _: np.ones(5), "starts"),
         ("starts", lambda _: np.ones(4), "starts"),
         ("key", lambda key: key[::-1].copy(), "keys"),
@@ -338,7 +340,8 @@ def test_draws_of_what_is_not_allowed_are_refused() -> None:
             rr.InvalidInput, match=r"Own: draw must return 0 successors of state 0, action 1, got \d+\."
         ):
             rr.solve(own, algorithm, shared_seed=1, sample_seed=1)
-    game.ours.play = lambda policy, *rest: Counts(every).play([1, 1], *rest)  # type: ignore[method-assign]
+    game.ours = PerSample(every)
+    game.ours.play = lambda policy, *rest: every.play([1, 1], *rest)
     with pytest.raises(rr.InvalidInput, match=r"^Game: play must take no action that is not allowed"):
         rr.solve(game, PLAYING[0], shared_seed=1, sample_seed=1)
 

@@ -14,7 +14,6 @@ from scipy.stats import binom
 
 import replicable_rl as rr
 from replicable_rl.algorithms import phased_vi as module
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.queries import RStat
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import OutcomeCounts
@@ -23,7 +22,7 @@ from replicable_rl.theory import paper_approximate_mdp, paper_phased_vi
 from replicable_rl.theory.approximate_mdp import row_distance
 from replicable_rl.theory.phased_vi import Schedule, rising_schedule
 from replicable_rl.theory.rstat import few_bits, mean_distance, rstat, seed_margin
-from tests.statistics import ALPHA, SEED
+from tests.statistics import ALPHA, SEED, Like
 
 theory_rstat = importlib.import_module("replicable_rl.theory.rstat")  # the function hides the module
 shares = st.floats(1e-4, 0.99)
@@ -191,7 +190,7 @@ def reference(mdp: rr.TabularMDP, shared_seed: int, sample_seed: int) -> tuple[l
     """The rising listing by scalar arithmetic, one query at a time; Q in normalised units, and the calls."""
     plan = rr.ReplicablePhasedVI(*PROMISE).plan(mdp).numbers
     gamma, one, (low, high), A = mdp.gamma, plan.schedule, mdp.reward_range, mdp.n_actions
-    rng, sampler, known = sample_stream(sample_seed), Counts(mdp), mdp.known_rewards is not None
+    rng, sampler, known = sample_stream(sample_seed), mdp, mdp.known_rewards is not None
 
     def normal(reward: float) -> float:
         return (1.0 - gamma) * ((reward - low) / (high - low))
@@ -244,7 +243,7 @@ def test_bit_for_bit_the_rising_listing(problem: str) -> None:
 def test_samples_drawn_are_samples_reported() -> None:
     drawn = []
 
-    class Counting(Counts):
+    class Counting(Like):
         def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
             counts = super().draw(calls, rng)
             drawn.append(int(counts.count.sum()))
@@ -289,7 +288,7 @@ def test_disagreement_is_seen_where_samples_are_few(monkeypatch: pytest.MonkeyPa
     mdp, algorithm = rr.make("two-goals-v1"), rr.ReplicablePhasedVI(*PROMISE)
     original = Schedule.calls_at
     monkeypatch.setattr(Schedule, "calls_at", lambda self, t, spread: max(2, original(self, t, spread) // 10**6))
-    monkeypatch.setattr(module, "Counts", PerSample)
+    monkeypatch.setattr(module, "TabularMDP", PerSample)
     same = sum(
         len({rr.solve(mdp, algorithm, shared_seed=s, sample_seed=2 * s + i).fingerprints.value for i in (0, 1)}) == 1
         for s in range(20)
@@ -353,7 +352,7 @@ def test_a_run_claims_the_same_with_the_compiled_loop_and_without(monkeypatch: p
             algorithm = rr.ReplicablePhasedVI(0.2, 0.01, 0.3, **more)
             one = rr.solve(mdp, algorithm, shared_seed=1, sample_seed=3)
             with monkeypatch.context() as patch:
-                patch.setattr("replicable_rl.algorithms.phased_vi.Counts", PerSample)
+                patch.setattr("replicable_rl.algorithms.phased_vi.TabularMDP", PerSample)
                 two = rr.solve(mdp, algorithm, shared_seed=1, sample_seed=3)
             assert one.fingerprints == two.fingerprints
             assert (one.claims, one.status, one.samples) == (two.claims, two.status, two.samples)
@@ -373,7 +372,7 @@ def test_rewards_that_were_merged_hide_how_far_they_spread() -> None:
     claims = [rr.solve(table, algorithm, shared_seed=seed, sample_seed=1).claims.of_this_seed for seed in range(5)]
     assert claims != [None] * 5  # of the same process, where each outcome has its reward
 
-    class Merging(Counts):
+    class Merging(Like):
         """Somebody's own, which says nothing of having merged its rewards."""
 
         def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:

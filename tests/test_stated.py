@@ -21,12 +21,12 @@ from replicable_rl.algorithms import phased_vi
 from replicable_rl.algorithms.plan import Plan
 from replicable_rl.cli.plans import show_plans
 from replicable_rl.diagnose import sizes
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.shipped import two_goals
 from replicable_rl.queries import Rounded
 from replicable_rl.runs import OURS, SHIPPED, Claim, Claims, LibraryClaim, RunSpec, provider
 from replicable_rl.solve import solve_as
 from replicable_rl.store import RunStore
+from tests.statistics import Like
 
 GRID = rr.make("two-goals-v1")
 PROMISE: dict[str, Any] = {"epsilon": 0.1, "delta": 0.001, "rho": 0.2}
@@ -263,10 +263,10 @@ def test_a_file_is_believed_about_this_librarys_algorithms_alone(tmp_path: Path)
 
 
 def test_whose_code_it_is() -> None:
-    class Own(Counts):
+    class Own(Like):
         pass
 
-    for ours in (rr.solve, two_goals, HONEST, type(HONEST), HONEST.plan, Counts(GRID), Counts(GRID).draw, rr.Simulator):
+    for ours in (rr.solve, two_goals, HONEST, type(HONEST), HONEST.plan, GRID, GRID.draw, rr.Simulator):
         assert provider(ours) == OURS
     made = rr.PlugInPolicy(**PROMISE), rr.RMax(0.1, 0.01, 60), rr.testing.PerSample(GRID), GRID
     assert {provider(one) for one in made} == {OURS}

@@ -18,7 +18,6 @@ from scipy import stats
 import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.problem.environments import EpisodicEnv
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.source import Episodic
 from replicable_rl.progress import listening
 from replicable_rl.randomness import sample_stream
@@ -159,7 +158,7 @@ def dense(seen: EpisodeCounts) -> NDArray[np.float64]:
 def compare_laws(stepped: Episodic, table: rr.TabularMDP, policy: Any, m: int, H: int, repeats: int) -> None:
     """Chi-square on whole vectors of visits, on each pair's visits, and on counts and rewards of transitions."""
     samples = []
-    for seed, model in ((SEED, stepped), (SEED + 1, Counts(table))):
+    for seed, model in ((SEED, stepped), (SEED + 1, table)):
         rng = sample_stream(seed)
         drawn = [model.play(policy, m, H, rng) for _ in range(repeats)]
         assert all(x.count.sum() == m * H for x in drawn)
@@ -173,7 +172,7 @@ def compare_laws(stepped: Episodic, table: rr.TabularMDP, policy: Any, m: int, H
 
 def check_expectations(stepped: Episodic, table: rr.TabularMDP, policy: Any, m: int, H: int) -> None:
     """The visits of one long play within Bernstein's bound of their exact means."""
-    expected = Counts(table).play(policy, 10**15, H, sample_stream(1)).visits / 1e15  # exact to 1e-6
+    expected = table.play(policy, 10**15, H, sample_stream(1)).visits / 1e15  # exact to 1e-6
     log_term = math.log(2.0 * expected.size / ALPHA)
     seen = stepped.play(policy, m, H, sample_stream(SEED))
     bound = np.sqrt(2 * m * H * expected * log_term) + 2 * H * log_term / 3 + 1e-5 * m * H
@@ -207,7 +206,7 @@ def test_deterministic_lake_is_exact() -> None:
     table = rr.from_gymnasium("FrozenLake-v1", gamma=0.9, is_slippery=False)
     stepped = EpisodicEnv("FrozenLake-v1", gamma=0.9, reward_range=(0.0, 1.0), is_slippery=False)
     policy = rr.optimal_values(table).policy
-    one, two = (model.play(policy, 7, 9, sample_stream(1)) for model in (stepped, Counts(table)))
+    one, two = (model.play(policy, 7, 9, sample_stream(1)) for model in (stepped, table))
     assert (dense(one) == dense(two)).all()
     assert one.rewards_above(0.0).sum() == 7  # every episode reaches the goal
 

@@ -19,7 +19,6 @@ import joblib
 import replicable_rl as rr
 from dev.benchmarks.problems import grid, table_of_400
 from dev.benchmarks.timing import At, Job, Measurement, all_cores, in_turns, one_core
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.shipped import garnet
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.rules.model import EmpiricalModel
@@ -58,7 +57,7 @@ def measure(sizes: Sizes) -> Iterator[Measurement]:
 
 def _large(kind: str, mdp: rr.TabularMDP, sizes: Sizes) -> Iterator[Measurement]:
     """Yield planning on an empirical model, and planning and a rule on the same, side by side."""
-    source = Counts(mdp)
+    source = mdp
     model = EmpiricalModel(source, source.draw(1000, sample_stream(1)))
     for cores in sorted({1, all_cores()}):
         at: At = {"of": kind, "S": sizes.states, "cores": cores}

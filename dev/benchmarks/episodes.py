@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 import replicable_rl as rr
 from dev.benchmarks import kernels
 from dev.benchmarks.timing import OURS, Job, Measurement, in_turns, one_core
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.randomness import sample_stream
 from replicable_rl.testing import PerSample
 
@@ -41,7 +40,7 @@ def measure(sizes: Sizes) -> Iterator[Measurement]:
     lake = rr.from_gymnasium("FrozenLake-v1", map_name="8x8", gamma=0.95)
     with one_core():
         yield from _round(lake, sizes)
-        play = partial(Counts(lake).play, rr.optimal_values(lake).policy)
+        play = partial(lake.play, rr.optimal_values(lake).policy)
         rng = sample_stream(1)
         jobs = [Job(OURS, partial(play, 10**e, HORIZON, rng), {"m": 10**e}) for e in sizes.exponents]
         yield from in_turns("episodes", AGAINST_M, jobs, rounds=sizes.rounds, against="m")
@@ -54,7 +53,7 @@ def _round(lake: rr.TabularMDP, sizes: Sizes) -> Iterator[Measurement]:
     policy, rng, at = rr.optimal_values(lake).policy, sample_stream(1), {"m": EPISODES}
     part = f"Measured at {sizes.played} episodes, and scaled."
     all_steps, some = EPISODES * HORIZON / sizes.steps, f"Measured at {sizes.steps} steps, and scaled."
-    counts, every = Counts(lake), PerSample(lake)
+    counts, every = lake, PerSample(lake)
     slow = partial(every.play, policy, sizes.played, HORIZON, np.random.default_rng(1))
     jobs = [
         Job(OURS, partial(counts.play, policy, EPISODES, HORIZON, rng), at),

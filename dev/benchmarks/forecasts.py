@@ -25,7 +25,6 @@ from replicable_rl.data import Dataset, Process
 from replicable_rl.data.summary import ALARM
 from replicable_rl.experiments.frontier.curves import stakes
 from replicable_rl.files import write_text
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.randomness import sample_stream
 from replicable_rl.runs import derived_seed
 from replicable_rl.wording import number
@@ -63,7 +62,7 @@ QUICK = Extent((100, 1000), 6, 4, 20, 40, 1, 20, 10, 100, ("two-goals", "machine
 def log_of(mdp: rr.TabularMDP, rows: int, seed: int) -> Dataset:
     """Return a fresh log of about so many rows: episodes of the uniform policy."""
     uniform = np.full((mdp.n_states, mdp.n_actions), 1.0 / mdp.n_actions)
-    seen = Counts(mdp).play(uniform, max(1, round(rows / STEPS)), STEPS, sample_stream(seed))
+    seen = mdp.play(uniform, max(1, round(rows / STEPS)), STEPS, sample_stream(seed))
     some = seen.count > 0
     count, pair = seen.count[some].astype(np.int64), seen.row[some]
     # Where a transition has one reward, its sum has rounding in it, and its mean must not.

@@ -13,7 +13,6 @@ import numpy as np
 from dev.benchmarks import kernels
 from dev.benchmarks.problems import CALLS, Multinomial, table_of_400
 from dev.benchmarks.timing import OURS, Job, Measurement, all_cores, in_turns, one_core, pinned_threads
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.randomness import sample_stream
 from replicable_rl.testing import PerSample
@@ -46,7 +45,7 @@ def measure(sizes: Sizes) -> Iterator[Measurement]:
 
 
 def _draws(mdp: TabularMDP, calls: int) -> Callable[[], object]:
-    return partial(Counts(mdp).draw, calls, sample_stream(1))
+    return partial(mdp.draw, calls, sample_stream(1))
 
 
 def _rows(sizes: Sizes) -> Iterator[Measurement]:

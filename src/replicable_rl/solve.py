@@ -25,8 +25,7 @@ from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, shown
 from replicable_rl.planning import gain
 from replicable_rl.problem.environments import EpisodicEnv
-from replicable_rl.problem.sampler import Counts, Table, as_source
-from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
+from replicable_rl.problem.source import Episodic, Generative, Recorded, Source, as_source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
@@ -210,7 +209,7 @@ def solve_as(spec: RunSpec, problem: Any, algorithm: Algorithm) -> Run:
 
 
 ALONE = threading.RLock()  # what samples itself may keep a state: within a process, its runs wait for each other
-_DRAW_FROM_RNG = (Counts, EpisodicEnv)  # no sample of these leaves the generator as it was
+_DRAW_FROM_RNG = (TabularMDP, EpisodicEnv)  # no sample of these leaves the generator as it was
 
 
 def _state(rng: np.random.Generator) -> tuple[object, ...]:
@@ -223,7 +222,7 @@ def _made(problem: Any, source: Any, algorithm: Algorithm, spec: RunSpec) -> Run
     refuse_endless(source, algorithm)
     rng = sample_stream(spec.sample.seed if isinstance(spec.sample, Drawn) else 0)  # a recorded sample draws nothing
     unused = _state(rng)
-    alone = not isinstance(source, Table | Recorded)
+    alone = not isinstance(source, TabularMDP | Recorded)
     with ALONE if alone else contextlib.nullcontext():
         run = algorithm.solve(source, shared, rng)
     _check_run(run, source, algorithm)

@@ -31,9 +31,9 @@ import numpy as np
 
 from replicable_rl.algorithms.compiled.phased import Iterated, compiled_iterations
 from replicable_rl.algorithms.plan import SHARP_FORM, Promise, Promises, Shape, accurate, replicable, sure_of
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.source import Generative, Source
 from replicable_rl.problem.support import Support, greedy
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import track
 from replicable_rl.queries import Mechanism, Plain, Query, Rounded
 from replicable_rl.runs import FIXED_SEED, PromisedLoss, Run, Status, StatusCode
@@ -138,7 +138,7 @@ def iterate(
     ``log_term`` is what the margins of :func:`~replicable_rl.theory.rstat.seed_margin` are made of; 0: they are not
     looked at. Samplers and queries of somebody's own may do otherwise than ours, and have the listing alone.
     """
-    if isinstance(source, Counts) and query.keys(range(0)) is not None:
+    if isinstance(source, TabularMDP) and query.keys(range(0)) is not None:
         return compiled_iterations(source, schedule, query.keys, rng, log_term)
     seed, calls = GoodSeed(source, query, log_term), 0
     for step in track(phased_value_iteration(source, schedule, query, rng), "iterations", schedule.iterations):

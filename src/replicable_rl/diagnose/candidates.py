@@ -7,8 +7,7 @@ from typing import Any
 
 from replicable_rl.algorithms import PlugInPolicy, ReplicableApproximateMDP, ReplicablePhasedVI, ReplicableRMax
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
-from replicable_rl.problem.sampler import as_source
-from replicable_rl.problem.source import Generative
+from replicable_rl.problem.source import Generative, as_source
 from replicable_rl.runs import Algorithm
 
 PLAIN, PUBLISHED, DEFAULT = "greedy", "published", "affordable"

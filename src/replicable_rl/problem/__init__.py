@@ -6,7 +6,6 @@ The registry knows most shipped problems by a versioned id (``two-goals-v1``); w
 from replicable_rl.problem.environments import EpisodicEnv, from_gymnasium
 from replicable_rl.problem.labels import Labels
 from replicable_rl.problem.rows import Rows
-from replicable_rl.problem.sampler import Counts, as_source
 from replicable_rl.problem.shipped import (
     admission,
     chain,
@@ -19,12 +18,11 @@ from replicable_rl.problem.shipped import (
     two_goals_wide,
 )
 from replicable_rl.problem.simulator import Simulator
-from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
+from replicable_rl.problem.source import Episodic, Generative, Recorded, Source, as_source
 from replicable_rl.problem.support import Support, greedy
 from replicable_rl.problem.table import TabularMDP
 
 __all__ = [
-    "Counts",
     "Episodic",
     "EpisodicEnv",
     "Generative",

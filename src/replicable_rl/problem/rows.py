@@ -1,27 +1,39 @@
-"""Outcome form: row (s, a) is a short list of (probability, next state, reward).
+"""Outcome form, and the arrays that people have: row (s, a) is a short list of (probability, next state, reward).
 
-Row s*A + a owns the slice ``indptr[row]:indptr[row + 1]`` of three flat arrays, as in a
-CSR matrix. Every builder ends in :func:`canonical_rows`, which checks the rows and brings
-them to one form: outcomes sorted by (next state, reward), equal ones merged, impossible
-ones dropped, and sums off by more than rounding divided out. So one process has one set
-of arrays, and one digest, however it was written down.
+Row s*A + a owns the slice ``indptr[row]:indptr[row + 1]`` of three flat arrays, as in a CSR matrix. Every builder ends
+in :func:`canonical_rows`, which checks the rows and brings them to one form: outcomes sorted by (next state, reward),
+equal ones merged, impossible ones dropped, and sums off by more than rounding divided out. So one process has one set
+of arrays, and one digest, however it was written down. The row of an action that is not allowed in a state is empty,
+and no other row is.
 
-The row of an action that is not allowed in a state is empty, and no other row is.
+    layout   P                                                  R
+    "sas"    (S, A, S'): P[s, a, s']                            (S,), (S, A) or (S, A, S')
+    "ass"    (A, S, S'): P[a, s, s'], as in pymdptoolbox        (S,), (S, A) or (A, S, S')
+    sparse   one (S, S') matrix for each action                 (S,), (S, A) or one (S, S') matrix for each action
+
+Where A = S > 1 an array fits both layouts, and would be read in the wrong one without complaint: its layout must be
+named.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.display import short_repr
-from replicable_rl.errors import InvalidInput, InvalidMDP, check_numbers, is_masked, shown
+from replicable_rl.errors import InvalidMDP, check_choice, check_numbers
 from replicable_rl.problem.support import Support
+from replicable_rl.sampling.counts import sums
 
 SUM_TOLERANCE = 1e-9
-_MAX_STATES = 2**31 - 1  # next states are 32-bit integers
-_MAX_ROWS = 2**40
+
+Layout = Literal["sas", "ass"]
+_SHAPES = {"sas": "(S, A, S)", "ass": "(A, S, S)", None: "(S, A, S) or (A, S, S)"}
+_KINDS = {"indptr": "iu", "next_state": "iu", "probability": "f", "reward": "fiu"}
+Outcomes = Sequence[Sequence[Sequence[Sequence[float]] | None]]  # by state and action
 
 
 class Rows(NamedTuple):
@@ -45,56 +57,20 @@ class Rows(NamedTuple):
         return slice(int(self.indptr[row]), int(self.indptr[row + 1]))
 
 
-Outcomes = Sequence[Sequence[Sequence[Sequence[float]] | None]]  # by state and action
+class Dense(NamedTuple):
+    """A process as arrays; see :meth:`TabularMDP.to_dense`."""
+
+    P: NDArray[np.float64]
+    R: NDArray[np.float64]
+    allowed: NDArray[np.bool_]
 
 
-def rows_from_outcomes(outcomes: Outcomes) -> tuple[Rows, int]:
-    """Return rows and number of actions from ``outcomes[s][a] = [(probability, next state, reward), ...]``.
-
-    None instead of a list is an action that is not allowed there; its row is empty.
-    """
-    if not (_is_list(outcomes) and all(map(_is_list, outcomes))):
-        raise InvalidMDP(
-            "TabularMDP: outcomes must be lists, outcomes[s][a] = [(probability, next state, reward), ...]."
-        )
-    n_states = len(outcomes)
-    n_actions = len(outcomes[0]) if n_states else 0
-    flat: list[Sequence[float]] = []
-    lengths: list[int] = []
-    for s, actions in enumerate(outcomes):
-        if len(actions) != n_actions:
-            raise InvalidMDP(
-                f"TabularMDP: every state must have the same number of actions, got {len(actions)} in state {s} "
-                f"and {n_actions} in state 0. Write None for an action that is not allowed."
-            )
-        for a, given in enumerate(actions):
-            row = () if given is None else given
-            if not (_is_list(row) and all(_is_list(outcome) and len(outcome) == 3 for outcome in row)):
-                raise _no_outcome(s, a)
-            flat.extend(row)
-            lengths.append(len(row))
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    try:
-        table = check_numbers("TabularMDP", "outcomes", flat).reshape(-1, 3)
-    except (InvalidInput, ValueError):
-        first = next(k for k, outcome in enumerate(flat) if not _are_numbers(outcome))
-        raise _no_outcome(*divmod(_row_of(indptr, first), n_actions)) from None
-    successor = table[:, 1]
-    bad = ~((successor >= 0) & (successor < n_states) & (successor == np.floor(successor)))
-    if bad.any():
-        first = int(np.argmax(bad))
-        row_name = describe_row(_row_of(indptr, first), n_actions)
-        raise InvalidMDP(f"TabularMDP: next states must lie in 0..{n_states - 1}, row {row_name} has {flat[first][1]}.")
-    return Rows(indptr, successor.astype(np.int32), table[:, 0].copy(), table[:, 2].copy()), n_actions
+def describe_row(row: int, n_actions: int) -> str:
+    """Return '(state s, action a)' for a row index."""
+    return f"(state {row // n_actions}, action {row % n_actions})"
 
 
-def check_size(n_states: int, n_actions: int) -> None:
-    """Refuse a process without states, or with more than can be stored."""
-    if not (1 <= n_states <= _MAX_STATES and n_actions >= 1 and n_states * n_actions <= _MAX_ROWS):
-        raise InvalidMDP(
-            f"TabularMDP: needs 1 to {_MAX_STATES} states and at least 1 action, got {n_states} states and "
-            f"{shown(n_actions)} actions."
-        )
+# --- one form ------------------------------------------------------------------------------------------------------
 
 
 def canonical_rows(rows: Rows, n_states: int, n_actions: int, support: Support, *, likely: bool = False) -> Rows:
@@ -108,10 +84,9 @@ def canonical_rows(rows: Rows, n_states: int, n_actions: int, support: Support, 
 
         if are_in_order(rows, n_states, n_actions):
             return rows
-    _check_layout(rows, n_states, n_actions)
+    _check_layout(rows, n_states * n_actions)
     rows = rows if support.whole else _without(rows, support)
-    _check_filled(rows, n_actions, support)
-    _check_outcomes(rows, n_states, n_actions)
+    _check_outcomes(rows, n_states, n_actions, support)
     rows = Rows(
         rows.indptr.astype(np.int64, copy=False),
         rows.next_state.astype(np.int32, copy=False),
@@ -123,30 +98,14 @@ def canonical_rows(rows: Rows, n_states: int, n_actions: int, support: Support, 
     return _normalised(rows)
 
 
-def _without(rows: Rows, support: Support) -> Rows:
-    """Return the rows without what was written for pairs that are not allowed."""
-    flags, length = support.of_rows, np.diff(rows.indptr)
-    kept = np.repeat(flags, length)
-    if kept.all():
-        return rows
-    indptr = np.concatenate([[0], np.cumsum(np.where(flags, length, 0))]).astype(np.int64)
-    return Rows(indptr, rows.next_state[kept], rows.probability[kept], rows.reward[kept])
-
-
-def describe_row(row: int, n_actions: int) -> str:
-    """Return '(state s, action a)' for a row index."""
-    return f"(state {row // n_actions}, action {row % n_actions})"
-
-
-def _check_layout(rows: Rows, n_states: int, n_actions: int) -> None:
-    indptr, n_rows, n_outcomes = rows.indptr, n_states * n_actions, rows.probability.size
-    for (name, array), kind in zip(rows._asdict().items(), ("iu", "iu", "f", "fiu"), strict=True):
-        if array.dtype.kind not in kind or array.dtype.itemsize > 8:
-            raise InvalidMDP(
-                f"TabularMDP: {name} must hold {'integers' if kind == 'iu' else 'floats'}, got {array.dtype}."
-            )
-    if any(array.shape != (n_outcomes,) for array in rows[1:]):
-        raise InvalidMDP("TabularMDP: next_state, probability and reward must be flat arrays of one length.")
+def _check_layout(rows: Rows, n_rows: int) -> None:
+    indptr, n_outcomes = rows.indptr, rows.probability.size
+    for (name, array), kinds in zip(rows._asdict().items(), _KINDS.values(), strict=True):
+        if array.dtype.kind not in kinds or array.dtype.itemsize > 8:
+            numbers = "integers" if kinds == "iu" else "floats"
+            raise InvalidMDP(f"TabularMDP: {name} must hold {numbers}, got {array.dtype}.")
+        if name != "indptr" and array.shape != (n_outcomes,):
+            raise InvalidMDP("TabularMDP: next_state, probability and reward must be flat arrays of one length.")
     if indptr.shape != (n_rows + 1,) or indptr[0] != 0 or indptr[-1] != n_outcomes or (np.diff(indptr) < 0).any():
         raise InvalidMDP(
             f"TabularMDP: indptr must rise from 0 to the number of outcomes ({n_outcomes}) in S*A + 1 = "
@@ -154,45 +113,44 @@ def _check_layout(rows: Rows, n_states: int, n_actions: int) -> None:
         )
 
 
-def _check_filled(rows: Rows, n_actions: int, support: Support) -> None:
+def _without(rows: Rows, support: Support) -> Rows:
+    """Return the rows without what was written for pairs that are not allowed."""
+    flags, length = support.of_rows, np.diff(rows.indptr)
+    kept = np.repeat(flags, length)
+    indptr = np.concatenate([[0], np.cumsum(np.where(flags, length, 0))]).astype(np.int64)
+    return Rows(indptr, rows.next_state[kept], rows.probability[kept], rows.reward[kept])
+
+
+def _check_outcomes(rows: Rows, n_states: int, n_actions: int, support: Support) -> None:
     empty = np.flatnonzero((np.diff(rows.indptr) == 0) & support.of_rows)
     if empty.size:
         raise InvalidMDP(
             f"TabularMDP: every row needs an outcome, row {describe_row(int(empty[0]), n_actions)} is empty. "
             "Make it a self-loop if nothing happens there, or say with allowed=... that the action cannot be taken."
         )
-
-
-def _check_outcomes(rows: Rows, n_states: int, n_actions: int) -> None:
-    checks = (
+    nowhere = (rows.next_state < 0) | (rows.next_state >= n_states)
+    for bad, values, rule in (
         (~((rows.probability >= 0) & np.isfinite(rows.probability)), rows.probability, "probabilities must be >= 0"),
-        (
-            (rows.next_state < 0) | (rows.next_state >= n_states),
-            rows.next_state,
-            f"next states must lie in 0..{n_states - 1}",
-        ),
+        (nowhere, rows.next_state, f"next states must lie in 0..{n_states - 1}"),
         (~np.isfinite(rows.reward), rows.reward, "rewards must be finite"),
-    )
-    for bad, values, rule in checks:
+    ):
         if bad.any():
             first = int(np.argmax(bad))
-            row = _row_of(rows.indptr, first)
-            value = values[first].item()
-            remedy = " Say with allowed=... that the action cannot be taken." if value == -np.inf else ""
-            raise InvalidMDP(f"TabularMDP: {rule}, row {describe_row(row, n_actions)} has {value}.{remedy}")
+            row = describe_row(int(rows.row[first]), n_actions)
+            raise InvalidMDP(f"TabularMDP: {rule}, row {row} has {values[first].item()}.")
     with np.errstate(over="ignore"):  # a sum of inf is refused below
-        sums = row_sums(rows)
+        sums = _row_sums(rows)
     wrong = np.flatnonzero(~(np.abs(sums - 1.0) <= SUM_TOLERANCE))
     if wrong.size:
-        row = int(np.flatnonzero(np.diff(rows.indptr))[wrong[0]])
+        row = describe_row(int(np.flatnonzero(np.diff(rows.indptr))[wrong[0]]), n_actions)
         more = f" ({wrong.size} rows are wrong)" if wrong.size > 1 else ""
         raise InvalidMDP(
-            f"TabularMDP: probabilities must sum to 1 within {SUM_TOLERANCE:g}, row {describe_row(row, n_actions)} "
-            f"sums to {sums[wrong[0]]:.12g}{more}. Rescale the row or add the missing outcome."
+            f"TabularMDP: probabilities must sum to 1 within {SUM_TOLERANCE:g}, row {row} sums to "
+            f"{sums[wrong[0]]:.12g}{more}. Rescale the row or add the missing outcome."
         )
 
 
-def row_sums(rows: Rows) -> NDArray[np.float64]:
+def _row_sums(rows: Rows) -> NDArray[np.float64]:
     """Return the sums of the probabilities of all rows that are not empty."""
     sums: NDArray[np.float64] = np.add.reduceat(rows.probability, _starts(rows))
     return sums
@@ -200,37 +158,32 @@ def row_sums(rows: Rows) -> NDArray[np.float64]:
 
 def _starts(rows: Rows) -> NDArray[np.int64]:
     """Return where the rows that are not empty begin."""
-    is_filled = np.diff(rows.indptr) > 0
-    return rows.indptr[:-1] if is_filled.all() else rows.indptr[:-1][is_filled]
+    return rows.indptr[:-1][np.diff(rows.indptr) > 0]
 
 
 def _is_sorted_and_merged(rows: Rows) -> bool:
     """Whether outcomes are possible and strictly increasing in (next state, reward) within every row."""
-    if not (rows.probability > 0).all():
-        return False
     step = np.diff(rows.next_state)
     rises = (step > 0) | ((step == 0) & (rows.reward[1:] > rows.reward[:-1]))
     rises[_starts(rows)[1:] - 1] = True  # the last outcome of a row may exceed the first of the next
-    return bool(rises.all())
+    return bool((rows.probability > 0).all() and rises.all())
 
 
 def _sorted_and_merged(rows: Rows) -> Rows:
-    n_rows = rows.indptr.size - 1
     possible = rows.probability > 0
-    row = rows.row[possible]
-    successor, reward = rows.next_state[possible], rows.reward[possible]
+    row, successor, reward = rows.row[possible], rows.next_state[possible], rows.reward[possible]
     order = np.lexsort((rows.probability[possible], reward, successor, row))  # sums of equal outcomes need an order too
     row, successor, reward = row[order], successor[order], reward[order]
     first = np.ones(row.size, dtype=bool)
     first[1:] = (np.diff(row) != 0) | (np.diff(successor) != 0) | (reward[1:] != reward[:-1])
     merged = np.add.reduceat(rows.probability[possible][order], np.flatnonzero(first))
-    return Rows(indptr_of(row[first], n_rows), successor[first], merged, reward[first])
+    return Rows(_indptr_of(row[first], rows.indptr.size - 1), successor[first], merged, reward[first])
 
 
 def _normalised(rows: Rows) -> Rows:
     """Divide out sums that are off by more than rounding; a second pass changes nothing."""
-    sums, lengths = row_sums(rows), np.diff(rows.indptr)
-    lengths = lengths if sums.size == lengths.size else lengths[lengths > 0]
+    sums, lengths = _row_sums(rows), np.diff(rows.indptr)
+    lengths = lengths[lengths > 0]
     off = np.abs(sums - 1.0) > np.where(lengths > 1, lengths, 0) * 2.0**-52  # a sure outcome has probability 1 exactly
     if not off.any():
         return rows
@@ -238,31 +191,141 @@ def _normalised(rows: Rows) -> Rows:
     return rows._replace(probability=rows.probability / scale)
 
 
-def indptr_of(row: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
+def _indptr_of(row: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
     """Return where the rows begin, from the row of every outcome."""
-    counts = np.bincount(row, minlength=n_rows)
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))]).astype(np.int64)
 
 
-def _row_of(indptr: NDArray[np.int64], outcome: int) -> int:
-    return int(np.searchsorted(indptr, outcome, side="right")) - 1
+# --- what people have ----------------------------------------------------------------------------------------------
+
+
+def outcome_rows(outcomes: Outcomes) -> tuple[Rows, int]:
+    """Return rows and number of actions from ``outcomes[s][a] = [(probability, next state, reward), ...]``.
+
+    None instead of a list is an action that is not allowed there; its row is empty.
+    """
+    if not (_is_list(outcomes) and all(map(_is_list, outcomes))):
+        raise InvalidMDP(
+            "TabularMDP: outcomes must be lists, outcomes[s][a] = [(probability, next state, reward), ...]."
+        )
+    n_states, n_actions = len(outcomes), len(outcomes[0]) if len(outcomes) else 0
+    flat: list[Sequence[float]] = []
+    ends = [0]
+    for s, actions in enumerate(outcomes):
+        if len(actions) != n_actions:
+            raise InvalidMDP(
+                f"TabularMDP: every state must have the same number of actions, got {len(actions)} in state {s} "
+                f"and {n_actions} in state 0. Write None for an action that is not allowed."
+            )
+        for a, given in enumerate(actions):
+            row = () if given is None else given
+            if not (_is_list(row) and all(map(_is_outcome, row))):
+                raise InvalidMDP(
+                    f"TabularMDP: an outcome is (probability, next state, reward); row (state {s}, action {a}) holds "
+                    "something else."
+                )
+            flat.extend(row)
+            ends.append(len(flat))
+    table, indptr = _floats("outcomes", flat).reshape(-1, 3), np.array(ends)
+    successor = table[:, 1]
+    bad = ~((successor >= 0) & (successor < n_states) & (successor == np.floor(successor)))
+    if bad.any():
+        first = int(np.argmax(bad))
+        row_name = describe_row(int(np.searchsorted(indptr, first, side="right")) - 1, n_actions)
+        raise InvalidMDP(f"TabularMDP: next states must lie in 0..{n_states - 1}, row {row_name} has {flat[first][1]}.")
+    return Rows(indptr, successor.astype(np.int32), table[:, 0].copy(), table[:, 2].copy()), n_actions
+
+
+def dense_rows(P: Any, R: Any, layout: Layout | None) -> tuple[Rows, int]:
+    """Return rows and number of actions; rewards of three dimensions are laid out as P is."""
+    if layout is not None:
+        layout = check_choice("TabularMDP", "layout", layout, ("sas", "ass"))
+    table, rewards = _floats("P", P), _floats("R", R)
+    fits = [name for name, axis in (("sas", 0), ("ass", 1)) if table.ndim == 3 and table.shape[axis] == table.shape[2]]
+    if layout is None and len(fits) == 2 and table.size > 1:
+        raise InvalidMDP(
+            f"TabularMDP: P of shape {table.shape} may be (S, A, S) or (A, S, S). Say layout='sas' or layout='ass'."
+        )
+    if not fits or layout not in (None, *fits):
+        raise InvalidMDP(f"TabularMDP: P must have shape {_SHAPES[layout]}, got {table.shape}.")
+    if (layout or fits[0]) == "ass":
+        table, rewards = (x.transpose(1, 0, 2) if x.ndim == 3 else x for x in (table, rewards))
+    n_states, n_actions, _ = table.shape
+    state, action, successor = np.nonzero(table)  # NaN counts as non-zero and is refused later
+    if rewards.shape != table.shape:
+        rewards = _by_pair(rewards, n_states, n_actions)[:, :, None]
+    reward = np.broadcast_to(rewards, table.shape)[state, action, successor]
+    indptr = _indptr_of(state * n_actions + action, n_states * n_actions)
+    return Rows(indptr, successor.astype(np.int32), table[state, action, successor], reward), n_actions
+
+
+def sparse_rows(P: Any, R: Any) -> tuple[Rows, int]:
+    """Return rows and number of actions of one sparse matrix for each action; what a sparse R leaves out is 0."""
+    import scipy.sparse
+
+    tables = _matrices("P", P)
+    n_states, n_actions = tables[0].shape[0], len(tables)
+    action = np.repeat(np.arange(n_actions), [table.nnz for table in tables])
+    state, successor = (np.concatenate([table.coords[i] for table in tables]).astype(np.int64) for i in (0, 1))
+    probability = _floats("P", np.concatenate([table.data for table in tables]))
+    if _is_list(R) and any(map(scipy.sparse.issparse, R)):
+        paid = _matrices("R", R)
+        if [matrix.shape for matrix in paid] != [table.shape for table in tables]:
+            raise InvalidMDP("TabularMDP: R must hold one sparse (S, S) matrix for each action, shaped like P.")
+        filled = [(matrix, table) for matrix, table in zip(paid, tables, strict=True) if table.nnz]
+        picked = [np.asarray(matrix.tocsr()[table.coords]).reshape(-1) for matrix, table in filled]
+        reward = np.concatenate([np.empty(0), *picked])
+    else:
+        reward = _by_pair(_floats("R", R), n_states, n_actions)[state, action]
+    row = state * n_actions + action
+    order = np.argsort(row, kind="stable")
+    indptr, reward = _indptr_of(row, n_states * n_actions), _floats("R", reward)
+    return Rows(indptr, successor[order].astype(np.int32), probability[order], reward[order]), n_actions
+
+
+def _matrices(name: str, given: Any) -> list[Any]:
+    import scipy.sparse
+
+    are_sparse = _is_list(given) and len(given) > 0 and all(map(scipy.sparse.issparse, given))
+    matrices: list[Any] = [scipy.sparse.coo_array(matrix) for matrix in given] if are_sparse else []
+    if not are_sparse or {matrix.shape for matrix in matrices} != {(matrices[0].shape[0],) * 2}:
+        raise InvalidMDP(f"TabularMDP: {name} must be a list of sparse (S, S) matrices, one per action.")
+    return matrices
+
+
+def to_dense(rows: Rows, known_rewards: NDArray[np.float64] | None, allowed: NDArray[np.bool_]) -> Dense:
+    """Return P and R as arrays, and which actions are allowed."""
+    S, A = allowed.shape
+    place, size = rows.row * S + rows.next_state, S * A * S
+    P, R = sums(place, rows.probability, size), known_rewards
+    if R is None:  # the mean over the outcomes of a transition; of one alone it is the reward itself, to the last bit
+        alone = np.bincount(place, minlength=size)[place] == 1
+        total = sums(place, np.where(alone, 0.0, rows.probability * rows.reward), size)
+        mean = np.divide(total, P, out=np.zeros(size), where=P > 0.0)
+        mean[place[alone]] = rows.reward[alone]
+        R = mean.reshape(S, A, S)
+    R = np.where(allowed if R.ndim == 2 else allowed[:, :, None], R, -np.inf)
+    return Dense(P.reshape(S, A, S), R, allowed.copy())
+
+
+def _by_pair(rewards: NDArray[np.float64], n_states: int, n_actions: int) -> NDArray[np.float64]:
+    """Return the (S, A) rewards that are given by state or by pair."""
+    if rewards.shape == (n_states,):
+        return np.repeat(rewards[:, None], n_actions, axis=1)
+    if rewards.shape != (n_states, n_actions):
+        raise InvalidMDP(
+            f"TabularMDP: R must have shape (S,), (S, A) = ({n_states}, {n_actions}) or that of P, got {rewards.shape}."
+        )
+    return rewards
+
+
+def _floats(name: str, values: Any) -> NDArray[np.float64]:
+    return check_numbers("TabularMDP", name, values, refusal=InvalidMDP)
 
 
 def _is_list(value: object) -> bool:
-    if isinstance(value, np.ndarray):
-        return value.ndim > 0 and not is_masked(value)
-    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    return isinstance(value, (list, tuple, np.ndarray))
 
 
-def _are_numbers(outcome: Sequence[float]) -> bool:
-    try:
-        return check_numbers("TabularMDP", "outcomes", outcome).shape == (3,)
-    except InvalidInput:
-        return False
-
-
-def _no_outcome(state: int, action: int) -> InvalidMDP:
-    return InvalidMDP(
-        f"TabularMDP: an outcome is (probability, next state, reward); row (state {state}, action {action}) "
-        "holds something else."
-    )
+def _is_outcome(value: Any) -> bool:
+    return _is_list(value) and len(value) == 3 and all(isinstance(part, (int, float, np.number)) for part in value)

@@ -75,10 +75,7 @@ class Source(ABC):
         allowed: ArrayLike | None = None,
     ) -> None:
         owner = self.owner
-        self.n_states = check_integer(owner, "n_states", n_states, low=1, high=2**31 - 1)
-        self.n_actions = check_integer(owner, "n_actions", n_actions, low=1, high=2**31 - 1)
-        if self.n_states * self.n_states * self.n_actions >= 2**62:
-            raise InvalidInput(f"{owner}: {n_states} states and {n_actions} actions are more than can be numbered.")
+        self.n_states, self.n_actions = check_sizes(owner, n_states, n_actions)
         self.gamma = check_gamma(owner, gamma)
         self.reward_range = low, high = check_range(owner, reward_range)
         self.support = Support.of(owner, allowed, self.n_states, self.n_actions)
@@ -110,9 +107,8 @@ class Source(ABC):
         if self.spec.params.get("version", "") != "":
             return None
         return (
-            f"{self.owner} is code of your own, which a store knows only by the version that you give it. Name a "
-            f"version among the parameters of the spec of {self.owner}, and change it whenever the code changes; or "
-            "leave the store out."
+            f"{self.owner} is code of your own, which a store knows only by the version that you give it. Give "
+            "version='1', which stands in its spec, and change it whenever the code changes; or leave the store out."
         )
 
 
@@ -160,16 +156,6 @@ class Stepped(Source, Displayed):
             raise InvalidInput(f"{self.owner}: version must be a text such as '1', got {shown(version)}.")
         self.version = None if version is None else str(version)
 
-    @property
-    def identity(self) -> str | None:
-        """What a store must be told before it can tell this problem from another one; None if nothing is missing."""
-        if self.version is not None:
-            return None
-        return (
-            f"{self}: a store knows somebody's own code by its version only. Give version='1' and change it whenever "
-            "the code changes."
-        )
-
     def refuse_beyond_budget(self, steps: int, remedy: str) -> None:
         """Refuse more steps than one run may take."""
         if steps > self.budget:
@@ -188,15 +174,27 @@ class Stepped(Source, Displayed):
 # --- what a stranger brings --------------------------------------------------------------------------------------
 
 
-class Foreign(Source):
-    """Somebody's own source: it says the same, and has its answers looked at."""
+class Wrapped(Source):
+    """What says of itself what another source says."""
 
-    def __init__(self, own: Source) -> None:
+    def __init__(self, own: Any) -> None:
         self.own = own
-        rewards, allowed = own.known_rewards, own.support.mask
         sizes = own.n_states, own.n_actions, own.gamma, own.reward_range
-        super().__init__(*sizes, initial=own.initial, known_rewards=rewards, allowed=allowed)
-        self.budget, self.code = own.budget, own.code
+        super().__init__(*sizes, initial=own.initial, known_rewards=own.known_rewards, allowed=own.support.mask)
+        self.trust, self.budget, self.code = own.trust, own.budget, own.code
+
+    @property
+    def spec(self) -> ObjectSpec:
+        """The identity that the source inside says."""
+        spec: ObjectSpec = self.own.spec
+        return spec
+
+
+class Foreign(Wrapped):
+    """Somebody's own source, which has its answers looked at."""
+
+    def __init__(self, own: Any) -> None:
+        super().__init__(own)
         conditions = (DRAWS, STARTS) if isinstance(own, Episodic) else (DRAWS,)
         self.trust = Trust(conditions, estimated=own.trust.estimated)
 
@@ -205,29 +203,11 @@ class Foreign(Source):
         """The class of the source itself."""
         return type(self.own).__name__
 
-    @property
-    def spec(self) -> ObjectSpec:
-        """The identity that the source itself says."""
-        return self.own.spec
-
-    @property
-    def identity(self) -> str | None:
-        """What a store must be told before it can tell this source from another one; None if nothing is missing."""
-        return self.own.identity
-
-
-class _Drawn(Foreign, Generative):
-    own: Any
-
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw fresh successors of every pair, and see that they are as many as were asked for."""
         counts: OutcomeCounts = self.own.draw(calls, rng)
         check_drawn(self, counts, calls)
         return replace(counts, trust=self.trust)
-
-
-class _Played(Foreign, Episodic):
-    own: Any
 
     def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
         """Play fresh episodes, and see that they are as many as were asked for, and none is longer."""
@@ -236,49 +216,57 @@ class _Played(Foreign, Episodic):
         return replace(seen, trust=self.trust)
 
 
-class _Both(_Drawn, _Played):
+class _Drawn(Foreign, Generative):
     pass
 
 
-def check_source(problem: object) -> Source:
-    """Return what is a source; refuse everything else.
+class _Played(Foreign, Episodic):
+    pass
 
-    >>> check_source("chain-v1")
+
+class _Both(Foreign, Generative, Episodic):
+    pass
+
+
+def as_source(problem: object) -> Source:
+    """Return what an algorithm samples from: a source of ours as it is, a stranger's behind one that looks at it.
+
+    >>> import replicable_rl as rr
+    >>> as_source(rr.make("chain-v1")).trust.conditions  # none: the numbers of the table are the law
+    ()
+    >>> def step(state, action, rng):
+    ...     return state, rng.random()
+    >>> coin = rr.Simulator(step, n_states=1, n_actions=2, gamma=0.9, reward_range=(0.0, 1.0))
+    >>> print(*as_source(coin).trust.conditions)
+    the source's draws are independent and of one law for each pair, with rewards in the declared range
+    >>> as_source("chain-v1")
     Traceback (most recent call last):
     ...
     replicable_rl.errors.InvalidInput: problem must be a TabularMDP, a Simulator, an EpisodicEnv or a source of your
     own, made from Generative or Episodic of replicable_rl.problem; got str. Use replicable_rl.make(...) to turn an id
     into a problem.
     """
-    if isinstance(problem, Source):
+    if not isinstance(problem, Source):
+        hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
+        raise InvalidInput(
+            "problem must be a TabularMDP, a Simulator, an EpisodicEnv or a source of your own, made from Generative "
+            f"or Episodic of replicable_rl.problem; got {type(problem).__name__}.{hint}"
+        )
+    if provider(problem) == OURS or isinstance(problem, Recorded):
         return problem
-    hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
-    raise InvalidInput(
-        "problem must be a TabularMDP, a Simulator, an EpisodicEnv or a source of your own, made from Generative or "
-        f"Episodic of replicable_rl.problem; got {type(problem).__name__}.{hint}"
-    )
-
-
-def as_ours(source: Source) -> Source:
-    """Return a source of ours as it is, and somebody's own behind one that looks at what it returns."""
-    if provider(source) == OURS or isinstance(source, Recorded):
-        return source
-    draws, plays = isinstance(source, Generative), isinstance(source, Episodic)
-    return (_Both if draws and plays else _Drawn if draws else _Played if plays else Foreign)(source)
+    draws, plays = isinstance(problem, Generative), isinstance(problem, Episodic)
+    return (_Both if draws and plays else _Drawn if draws else _Played if plays else Foreign)(problem)
 
 
 def check_drawn(source: Foreign, counts: OutcomeCounts, calls: int) -> None:
     """Refuse counts that are not those of ``calls`` successors of every pair."""
     who, n_rows = source.owner, source.n_states * source.n_actions
-    _check_kind(who, "draw", counts, OutcomeCounts)
-    if counts.calls != calls:
-        raise InvalidInput(f"{who}: {calls} calls were asked for, {counts.calls} were made.")
-    ends = _integers(who, "draw", "indptr", counts.indptr)
-    if ends.shape != (n_rows + 1,) or ends[0] != 0 or (np.diff(ends) < 0).any():
-        raise InvalidInput(f"{who}: the indptr of draw must rise from 0 and have S*A + 1 = {n_rows + 1} entries.")
-    successors = _integers(who, "draw", "next_state", counts.next_state)
-    columns = {"next_state": successors, "count": counts.count, "reward": counts.reward}
-    _check_outcomes(source, "draw", int(ends[-1]), counts.row, columns)
+    if not isinstance(counts, OutcomeCounts) or counts.calls != calls:
+        raise InvalidInput(f"{who}: draw must return OutcomeCounts of {calls} calls, got {shown(counts)}.")
+    ends = counts.indptr
+    if ends.shape != (n_rows + 1,) or ends.dtype.kind != "i" or ends[0] != 0 or (np.diff(ends) < 0).any():
+        raise InvalidInput(f"{who}: the indptr of draw must rise from 0 and have S*A + 1 = {n_rows + 1} integers.")
+    _check_outcomes(source, "draw", int(ends[-1]), counts.row, counts.next_state, counts.count, counts.reward)
     total = sums(counts.row, counts.count.astype(np.float64), n_rows)
     asked = source.support.settle(np.full(n_rows, float(calls)), 0.0)
     bad = np.abs(total - asked) > (_ROUNDING * calls if calls > 2**53 else 0.0)  # up to there, sums are exact
@@ -292,23 +280,20 @@ def check_drawn(source: Foreign, counts: OutcomeCounts, calls: int) -> None:
 
 def check_played(source: Foreign, seen: EpisodeCounts, episodes: int, horizon: int) -> None:
     """Refuse counts that are not those of so many episodes, none of them longer than the horizon."""
-    who = source.owner
-    _check_kind(who, "play", seen, EpisodeCounts)
-    if seen.episodes != episodes:
-        raise InvalidInput(f"{who}: {episodes} episodes were asked for, {seen.episodes} were played.")
-    key, last = _integers(who, "play", "key", seen.key), source.n_states * source.n_actions * source.n_states - 1
-    sizes = (seen.n_states, seen.n_actions) == (source.n_states, source.n_actions)
-    if not sizes or (np.diff(key) <= 0).any() or (key.size and not 0 <= key[0] <= key[-1] <= last):
+    who, S, A = source.owner, source.n_states, source.n_actions
+    if not isinstance(seen, EpisodeCounts) or seen.episodes != episodes:
+        raise InvalidInput(f"{who}: play must return EpisodeCounts of {episodes} episodes, got {shown(seen)}.")
+    key = seen.key
+    rises = key.ndim == 1 and key.dtype.kind == "i" and bool((np.diff(key) > 0).all())
+    if (seen.n_states, seen.n_actions) != (S, A) or not rises or not ((key >= 0) & (key < S * A * S)).all():
         raise InvalidInput(
-            f"{who}: the keys of play must be (s*A + a)*S + s', sorted, each once, with S={source.n_states} and "
-            f"A={source.n_actions}."
+            f"{who}: the keys of play must be (s*A + a)*S + s', sorted, each once, with S={S} and A={A}."
         )
     mean = seen.excess  # where it is not as long as the keys, it is refused
     if np.shape(seen.excess) == np.shape(seen.count) == key.shape:
         mean = seen.low + seen.excess / np.where(seen.count > 0.0, seen.count, 1.0)
-    columns = {"next_state": seen.next_state, "count": seen.count, "reward": mean}
-    _check_outcomes(source, "play", key.size, seen.row, columns)
-    if not source.support.whole and (seen.count[~source.support.of_rows[seen.row]] > 0.0).any():
+    _check_outcomes(source, "play", key.size, seen.row, seen.next_state, seen.count, mean)
+    if (seen.count[~source.support.of_rows[seen.row]] > 0.0).any():
         raise InvalidInput(f"{who}: play must take no action that is not allowed. Follow the policy.")
     most = float(episodes) * horizon
     for what, many in (("transitions", float(seen.count.sum())), ("steps", float(seen.steps))):
@@ -318,49 +303,38 @@ def check_played(source: Foreign, seen: EpisodeCounts, episodes: int, horizon: i
                 "Count each step once, and end an episode at the horizon."
             )
     starts = seen.starts
-    if starts is not None and (
-        starts.shape != (source.n_states,) or (starts < 0).any() or abs(float(starts.sum()) - episodes) > 0.5
-    ):
+    if starts is not None and (starts.shape != (S,) or (starts < 0).any() or abs(starts.sum() - episodes) > 0.5):
         raise InvalidInput(
-            f"{who}: the starts of play must count the {episodes} episodes by the {source.n_states} states that they "
-            f"began in, got {shown(starts)}."
+            f"{who}: the starts of play must count the {episodes} episodes by the {S} states that they began in, got "
+            f"{shown(starts)}."
         )
-
-
-def _check_kind(who: str, method: str, returned: object, kind: type) -> None:
-    if not isinstance(returned, kind):
-        raise InvalidInput(f"{who}: {method} must return {kind.__name__}, got {shown(returned)}.")
-
-
-def _integers(who: str, method: str, name: str, array: Any) -> NDArray[np.int64]:
-    if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iu" or array.dtype == "u8":
-        raise InvalidInput(
-            f"{who}: the {name} of {method} must be a row of integers of a type that int64 holds, got {shown(array)}."
-        )
-    return array
 
 
 def _check_outcomes(
-    source: Foreign, method: str, size: int, row: NDArray[np.int64], columns: dict[str, NDArray[Any]]
+    source: Foreign,
+    method: str,
+    size: int,
+    row: NDArray[np.int64],
+    successor: NDArray[Any],
+    count: NDArray[Any],
+    reward: NDArray[Any],
 ) -> None:
     """Refuse counts, next states and rewards that there cannot be; the reward of what was not seen may be anything."""
     who, (low, high) = source.owner, source.reward_range
-    for name, column in columns.items():
-        if not isinstance(column, np.ndarray) or column.shape != (size,) or column.dtype.kind not in "iuf":
+    for name, kinds, column in (("next_state", "i", successor), ("count", "iuf", count), ("reward", "iuf", reward)):
+        if not isinstance(column, np.ndarray) or column.shape != (size,) or column.dtype.kind not in kinds:
             raise InvalidInput(
                 f"{who}: the {name} of {method} must hold {size} numbers, one for each outcome, got {shown(column)}."
             )
-    successor, count, reward = columns["next_state"], columns["count"], columns["reward"]
     slack = _ROUNDING * max(abs(low), abs(high))
     inside = (reward >= low - slack) & (reward <= high + slack) | (count == 0) & np.isfinite(reward)
-    nowhere = ~((successor >= 0) & (successor < source.n_states))
-    rules: list[tuple[NDArray[np.bool_], NDArray[Any], str]] = [
+    inside |= source.known_rewards is not None  # nobody looks at them
+    nowhere = (successor < 0) | (successor >= source.n_states)
+    for bad, values, rule in (
         (~(count >= 0) | (count != np.rint(count)), count, "counts must be whole numbers, none below 0"),
         (nowhere, successor, f"next states must lie in 0..{source.n_states - 1}"),
-    ]
-    if source.known_rewards is None:  # else nobody looks at them
-        rules.append((~inside, reward, f"rewards must lie in reward_range [{low:g}, {high:g}]"))
-    for bad, values, rule in rules:
+        (~inside, reward, f"rewards must lie in reward_range [{low:g}, {high:g}]"),
+    ):
         if bad.any():
             i = int(np.argmax(bad))
             s, a = divmod(int(row[i]), source.n_actions)
@@ -368,6 +342,15 @@ def _check_outcomes(
 
 
 # --- parameters ---------------------------------------------------------------------------------------------------
+
+
+def check_sizes(owner: str, n_states: object, n_actions: object) -> tuple[int, int]:
+    """Return the numbers of states and actions; 64 bits must number the transitions."""
+    S = check_integer(owner, "n_states", n_states, low=1, high=2**31 - 1)
+    A = check_integer(owner, "n_actions", n_actions, low=1, high=2**31 - 1)
+    if S * S * A >= 2**62:
+        raise InvalidInput(f"{owner}: {S} states and {A} actions are more than can be numbered.")
+    return S, A
 
 
 def check_gamma(owner: str, gamma: object) -> float:
@@ -384,10 +367,9 @@ def check_gamma(owner: str, gamma: object) -> float:
 
 def check_range(owner: str, reward_range: object) -> tuple[float, float]:
     """Return the bounds of the rewards: two finite numbers, the lower one first."""
-    is_list = isinstance(reward_range, (tuple, list)) or (isinstance(reward_range, np.ndarray) and reward_range.ndim)
-    bounds: tuple[object, ...] = tuple(reward_range) if is_list else ()  # type: ignore[arg-type]  # as just seen
     rule = "two finite numbers"
-    if len(bounds) != 2:
+    bounds = reward_range.tolist() if isinstance(reward_range, np.ndarray) else reward_range
+    if not (isinstance(bounds, (tuple, list)) and len(bounds) == 2):
         raise InvalidInput(f"{owner}: reward_range must be {rule}, got {shown(reward_range)}.")
     low, high = (check_real(owner, "reward_range", one, low=-np.inf, high=np.inf, rule=rule) for one in bounds)
     if low > high:

@@ -10,25 +10,45 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.canonical import array_digest
-from replicable_rl.errors import InvalidInput, InvalidMDP, check_flag, check_integer, is_masked, shown, whole_number
+from replicable_rl.errors import InvalidInput, InvalidMDP, check_flag, check_integer, is_masked, shown
 from replicable_rl.files import Artifact, Parts, read_artifact, write_artifact
-from replicable_rl.problem.formats import Dense, Layout, dense_rows, listed_rows, sparse_rows, to_dense, to_transitions
 from replicable_rl.problem.labels import Labels, check_labels
-from replicable_rl.problem.rows import Outcomes, Rows, canonical_rows, check_size, describe_row, rows_from_outcomes
-from replicable_rl.problem.source import Source, check_gamma, check_initial, check_range
+from replicable_rl.problem.rows import (
+    Dense,
+    Layout,
+    Outcomes,
+    Rows,
+    canonical_rows,
+    dense_rows,
+    describe_row,
+    outcome_rows,
+    sparse_rows,
+    to_dense,
+)
+from replicable_rl.problem.sampler import MANY_BLOCKS, conditional_probabilities, decisions, n_blocks, stream_words
+from replicable_rl.problem.source import Episodic, Generative, check_gamma, check_initial, check_range, check_sizes
 from replicable_rl.problem.support import Support
 from replicable_rl.runs import OURS, Level, ObjectSpec, add_level, provider
-from replicable_rl.sampling.counts import DRAWS, STARTS, Trust
+from replicable_rl.sampling.counts import (
+    DRAWS,
+    STARTS,
+    EpisodeCounts,
+    OutcomeCounts,
+    Trust,
+    check_calls,
+    check_horizon,
+    width_of,
+)
 
-_KINDS = {"indptr": "i", "next_state": "i", "probability": "f", "reward": "f", "initial": "f", "allowed": "u"}
+_NOTHING = np.empty(0)
+_MADE = ("n_states", "n_actions", "gamma", "rows", "initial", "reward_range", "labels", "estimated", "_source")
 
 
-class TabularMDP(Source, Artifact):
+class TabularMDP(Generative, Episodic, Artifact):
     """A finite MDP in outcome form; immutable, checked, with a content digest.
 
-    Build one with :meth:`from_dense`, :meth:`from_sparse`, :meth:`from_outcomes`, :meth:`from_transitions`,
-    :func:`replicable_rl.from_gymnasium`, :func:`replicable_rl.make`, or from a file. The parameters below are also its
-    attributes (``source`` is ``spec``), and so is ``n_states``, the number of states S.
+    Build one with :meth:`from_dense`, :meth:`from_sparse`, :meth:`from_outcomes`, :func:`replicable_rl.from_gymnasium`,
+    :func:`replicable_rl.make`, or from a file. The parameters below are also its attributes, and so is ``n_states``.
 
     Parameters
     ----------
@@ -45,8 +65,6 @@ class TabularMDP(Source, Artifact):
         not given. Algorithms normalise values by it.
     labels : Labels, optional
         Names and a map for drawing.
-    source : ObjectSpec, optional
-        The registered id this was made from; the digest stands in for it otherwise.
     estimated : bool
         Whether the table was estimated from data. What is claimed of runs on it is then claimed of the table alone.
     allowed : (S, A) truth values, optional
@@ -61,6 +79,16 @@ class TabularMDP(Source, Artifact):
     >>> TabularMDP.from_outcomes([[[(1.0, 1, 0.0)], None], [[(1.0, 0, 0.0)], [(1.0, 1, 1.0)]]], gamma=0.9).allowed
     array([[ True, False],
            [ True,  True]])
+
+    A table is a source of its own samples. They are drawn as counts, so that a great many cost no more than a few:
+
+    >>> from replicable_rl.problem import riverswim
+    >>> from replicable_rl.randomness import sample_stream
+    >>> counts = riverswim().draw(10**16, sample_stream(1))
+    >>> int(counts.count[counts.indptr[0] : counts.indptr[1]].sum())
+    10000000000000000
+    >>> int(riverswim().play([1] * 6, episodes=10**15, horizon=20, rng=sample_stream(1)).visits.sum())
+    20000000000000000
     """
 
     saved_as = "table"
@@ -83,18 +111,13 @@ class TabularMDP(Source, Artifact):
         initial: ArrayLike | None = None,
         reward_range: tuple[float, float] | None = None,
         labels: Labels | None = None,
-        source: ObjectSpec | None = None,
         estimated: bool = False,
         allowed: ArrayLike | None = None,
     ) -> None:
         if not isinstance(rows, Rows) or any(map(is_masked, rows)):
             raise InvalidMDP(f"TabularMDP: rows must be Rows of arrays without masks, got {shown(rows)}.")
-        number = whole_number(n_actions)
-        if number is None:
-            raise InvalidMDP(f"TabularMDP: n_actions must be an integer, got {shown(n_actions)}.")
-        n_actions = number
-        n_states = (np.size(rows.indptr) - 1) // n_actions if n_actions > 0 else 0
-        check_size(n_states, n_actions)  # before anything is copied
+        n_actions = check_integer("TabularMDP", "n_actions", n_actions, low=1, high=2**31 - 1)
+        n_states, _ = check_sizes("TabularMDP", (rows.indptr.size - 1) // n_actions, n_actions)  # before it is copied
         labels = check_labels(labels, n_states, n_actions)
         given = Support.of("TabularMDP", allowed, n_states, n_actions, names=labels.states, refusal=InvalidMDP)
         estimated = check_flag("TabularMDP", "estimated", estimated)
@@ -108,7 +131,7 @@ class TabularMDP(Source, Artifact):
             reward_range=_range_of(reward_range, checked, n_actions),
             labels=labels,
             estimated=estimated,
-            _source=source,
+            _source=None,
         )
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -119,20 +142,10 @@ class TabularMDP(Source, Artifact):
 
     @classmethod
     def from_dense(cls, P: Any, R: Any, *, gamma: float, layout: Layout | None = None, **options: Any) -> TabularMDP:
-        """Build from dense arrays in the layout of your library.
+        """Build from dense arrays: P is (S, A, S), the layout "sas", or (A, S, S), the layout "ass" of pymdptoolbox.
 
-        Parameters
-        ----------
-        P : array or list
-            (S, A, S), which is the layout "sas"; or (A, S, S), the layout "ass" of pymdptoolbox.
-        R : array or list
-            (S,), (S, A), or three dimensions laid out as P is.
-        gamma : float
-            Discount in [0, 1).
-        layout : {"sas", "ass"}, optional
-            May be left out unless P fits both, which is where A = S > 1.
-        options
-            ``allowed``, ``initial``, ``reward_range``, ``labels`` and ``estimated``, as for the class.
+        R is (S,), (S, A), or of three dimensions laid out as P is. The layout may be left out unless P fits both, which
+        is where A = S > 1. ``options`` are those of the class.
 
         Examples
         --------
@@ -157,45 +170,17 @@ class TabularMDP(Source, Artifact):
     @classmethod
     def from_outcomes(cls, outcomes: Outcomes, *, gamma: float, **options: Any) -> TabularMDP:
         """Build from ``outcomes[s][a] = [(probability, next state, reward), ...]``, or None: not allowed there."""
-        rows, n_actions = rows_from_outcomes(outcomes)
+        rows, n_actions = outcome_rows(outcomes)
         flags = [[row is not None for row in actions] for actions in outcomes]
         if "allowed" not in options and not all(map(all, flags)):
             options["allowed"] = flags
         return cls(rows, n_actions=n_actions, gamma=gamma, **options)
 
-    @classmethod
-    def from_transitions(
-        cls, table: Any, *, gamma: float, n_states: int | None = None, n_actions: int | None = None, **options: Any
-    ) -> TabularMDP:
-        """Build from columns, a row for each outcome: state, action, next_state, reward and probability.
-
-        Parameters
-        ----------
-        table : mapping or data frame
-            As :meth:`to_transitions` returns it; states and actions are numbered from 0. A pair without a row is not
-            allowed. This is a model: a *log*, whose rows are what happened, is read by
-            :func:`replicable_rl.from_transitions`.
-        gamma : float
-            Discount in [0, 1).
-        n_states, n_actions : int, optional
-            The largest number and one, when not given.
-        options
-            ``initial``, ``reward_range``, ``labels`` and ``estimated``, as for the class.
-        """
-        n_states, n_actions = (
-            None if size is None else check_integer("TabularMDP", name, size, low=1, high=2**31 - 1)
-            for name, size in (("n_states", n_states), ("n_actions", n_actions))
-        )
-        if "allowed" in options:
-            raise InvalidMDP("TabularMDP: a list says itself which pairs are allowed. Leave out allowed.")
-        rows, n_actions, allowed = listed_rows(table, n_states, n_actions)
-        return cls(rows, n_actions=n_actions, gamma=gamma, allowed=allowed, **options)
-
-    def to_dense(self, layout: Layout = "sas") -> Dense:
+    def to_dense(self) -> Dense:
         """Return P, R and the mask of allowed actions as arrays.
 
-        R is (S, A) where each pair has one reward, and else laid out as P is: the mean reward of every transition. An
-        action that is not allowed has probabilities 0 and the reward -inf.
+        R is (S, A) where each pair has one reward, and else (S, A, S): the mean reward of every transition. An action
+        that is not allowed has probabilities 0 and the reward -inf.
 
         >>> from replicable_rl.problem import riverswim
         >>> river = riverswim()
@@ -205,30 +190,7 @@ class TabularMDP(Source, Artifact):
         >>> TabularMDP.from_dense(P, R, allowed=allowed, gamma=river.gamma, initial=river.initial) == river
         True
         """
-        return to_dense(self, layout)
-
-    def to_transitions(self, samples: int | None = None, *, seed: int | None = None) -> dict[str, NDArray[Any]]:
-        """Return the process as columns: of its outcomes, or of a log that was drawn from it.
-
-        Parameters
-        ----------
-        samples : int, optional
-            None: one row for each outcome, with the columns state, action, next_state, reward and probability, which
-            :meth:`from_transitions` reads back. A number: a log with so many fresh rows of every allowed pair, in
-            random order, with the columns state, action, reward and next_state, for
-            :func:`replicable_rl.from_transitions`.
-        seed : int, optional
-            Of the log; needed with ``samples``.
-
-        Examples
-        --------
-        >>> from replicable_rl.problem import riverswim
-        >>> list(riverswim().to_transitions())
-        ['state', 'action', 'next_state', 'reward', 'probability']
-        >>> len(riverswim().to_transitions(samples=100, seed=1)["state"])
-        1200
-        """
-        return to_transitions(self, samples, seed)
+        return to_dense(self.rows, self.known_rewards, self.allowed)
 
     @property
     def spec(self) -> ObjectSpec:
@@ -258,8 +220,7 @@ class TabularMDP(Source, Artifact):
         first = reward[np.minimum(indptr[:-1], reward.size - 1)]
         if not np.array_equal(reward, np.repeat(first, np.diff(indptr))):
             return None
-        table = first.reshape(self.n_states, self.n_actions)
-        table = self.support.settle(table, self.reward_range[0])
+        table = self.support.settle(first.reshape(self.n_states, self.n_actions), self.reward_range[0])
         table.setflags(write=False)
         return table
 
@@ -269,14 +230,87 @@ class TabularMDP(Source, Artifact):
         scalars = np.array([self.gamma, *self.reward_range])
         return array_digest("mdp", np.array([self.n_states, self.n_actions]), scalars, self.initial, *self.rows)
 
+    # --- samples
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        """Draw ``calls`` fresh successors of every pair and return their counts."""
+        from replicable_rl.compiled import Team
+        from replicable_rl.sampling import _kernels
+
+        calls = check_calls("TabularMDP", calls)
+        count = np.empty(self.conditional.size, dtype=np.int64)
+        arguments = (self.rows.indptr, self.conditional, calls, stream_words(rng, 1)[0], count)
+        with Team(n_blocks(self.rows.indptr), whole_below=MANY_BLOCKS) as each:
+            each(_kernels.multinomial_blocks, *arguments)
+        return self.drawn(count, calls)
+
+    def drawn(self, count: NDArray[np.int64], calls: int) -> OutcomeCounts:
+        """Return the counts of every outcome of the table."""
+        rows = self.rows
+        return OutcomeCounts(rows.indptr, rows.next_state, rows.reward, count, calls, trust=self.trust)
+
+    def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+        """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
+        from replicable_rl.sampling import _kernels
+
+        episodes, horizon = check_calls("TabularMDP", episodes, "episodes"), check_horizon(horizon)
+        seen, adding = self.nothing_yet(episodes, horizon)
+        table = (*self._start, self.rows.indptr, self.rows.next_state, self.conditional)
+        played = *table, *decisions(policy, self.support), episodes, horizon, stream_words(rng, 1)[0]
+        _kernels.propagate(*played, self.transitions[1], self.rows.reward, *adding)
+        return seen
+
+    def nothing_yet(self, episodes: int, horizon: int) -> tuple[EpisodeCounts, tuple[Any, ...]]:
+        """Return the counts of no transition, and what a kernel adds to them."""
+        key, low, width = self.transitions[0], self.reward_range[0], width_of(self.reward_range)
+        count, excess = np.zeros(key.size), np.zeros(key.size)
+        squares = np.zeros(key.size) if self._several_rewards else None
+        sizes = self.n_states, self.n_actions, key, count, excess, episodes, episodes * horizon
+        seen = EpisodeCounts(*sizes, low=low, width=width, squares=squares, trust=self.trust)
+        return seen, (count, excess, low, _NOTHING if squares is None else squares, width)
+
+    @cached_property
+    def conditional(self) -> NDArray[np.float64]:
+        """The conditional probability of every outcome, given that none of the pair before it happened."""
+        return conditional_probabilities(self.rows.indptr, self.rows.probability)
+
+    @cached_property
+    def transitions(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The keys of the table's transitions, and the transition that each outcome belongs to."""
+        return np.unique(self.rows.row * self.n_states + self.rows.next_state, return_inverse=True)
+
+    @cached_property
+    def _several_rewards(self) -> bool:
+        """Whether some transition has rewards of several sizes, which are outcomes of their own."""
+        (key, transition), reward = self.transitions, self.rows.reward
+        last = np.empty(key.size)
+        last[transition] = reward
+        return bool((last[transition] != reward).any())
+
+    @cached_property
+    def _start(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The states that an episode may start in, and their conditional probabilities."""
+        first = np.flatnonzero(self.initial)
+        return first, conditional_probabilities(np.array([0, first.size]), self.initial[first])
+
+    # --- copies
+
     def with_source(self, source: ObjectSpec) -> TabularMDP:
         """Return the same process under a registered id; the arrays are shared."""
         return self._with(_source=source)
 
     def _with(self, **changes: Any) -> TabularMDP:
         other = object.__new__(TabularMDP)
-        other.__dict__.update(self.__dict__, **changes)
+        other.__dict__.update(self.__getstate__(), **changes)
         return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in _MADE}  # the rest follows from it
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__dict__["rows"] = Rows(*(_read_only(array) for array in self.rows))  # they arrive writeable
+        self.__dict__["initial"] = _read_only(self.initial)
 
     def parts(self) -> Parts:
         """Return what a file holds of it."""
@@ -297,31 +331,18 @@ class TabularMDP(Source, Artifact):
     def from_parts(cls, parts: Parts) -> TabularMDP:
         """Make a table of what a file holds."""
         values, arrays = parts.values, dict(parts.arrays)
-        for name, kind in _KINDS.items():
-            if name in arrays and (arrays[name].dtype.kind != kind or arrays[name].ndim != 1):
-                found = f"{arrays[name].dtype} of shape {arrays[name].shape}"
-                raise InvalidInput(f"TabularMDP: array {name!r} must be a vector of kind {kind!r}, got {found}.")
         names = {key: None if values[key] is None else tuple(values[key]) for key in ("states", "actions", "layout")}
-        n_actions, (low, high) = int(values["n_actions"]), values["reward_range"]
-        allowed, initial = arrays.pop("allowed", None), arrays.pop("initial")
+        n_actions, allowed, initial = values["n_actions"], arrays.pop("allowed", None), arrays.pop("initial")
         return TabularMDP(
             Rows(**arrays),
             n_actions=n_actions,
             gamma=values["gamma"],
             initial=initial,
-            reward_range=(low, high),
+            reward_range=values["reward_range"],
             labels=Labels(**names),
-            estimated=values["estimated"] is True,
-            allowed=None if allowed is None else allowed.reshape(-1, max(n_actions, 1)),
+            estimated=values["estimated"],
+            allowed=None if allowed is None else allowed.reshape(-1, n_actions),
         )
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Arrive in another process, read-only again."""
-        self.__dict__.update(state)
-        for derived in ("support", "known_rewards"):  # which arrive writeable, and are made again when asked for
-            self.__dict__.pop(derived, None)
-        self.__dict__["rows"] = Rows(*(_read_only(array) for array in self.rows))
-        self.__dict__["initial"] = _read_only(self.initial)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TabularMDP) and other.digest == self.digest

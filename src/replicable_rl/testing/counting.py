@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from replicable_rl.canonical import array_digest
-from replicable_rl.problem.sampler import as_source
-from replicable_rl.problem.source import Episodic, Generative, Source
-from replicable_rl.runs import ObjectSpec
+from replicable_rl.problem.source import Episodic, Generative, Source, Wrapped, as_source
 from replicable_rl.sampling import EpisodeCounts, OutcomeCounts
 
 Redraw = Callable[[np.random.Generator], str]  # a draw with the same arguments -> digest of its counts
@@ -49,24 +47,15 @@ def counting(problem: Source) -> tuple[Any, Tap]:
     return kind(tap, source), tap
 
 
-class _Counted(Source):
-    """What every problem tells, taken from the problem inside."""
-
+class _Counted(Wrapped):
     def __init__(self, tap: Tap, source: Any) -> None:
-        self._tap, self._source, self.support = tap, source, source.support
-        self.n_states, self.n_actions, self.gamma = source.n_states, source.n_actions, source.gamma
-        self.reward_range, self.known_rewards = source.reward_range, source.known_rewards
-        self.initial, self.trust, self.budget = source.initial, source.trust, source.budget
-
-    @property
-    def spec(self) -> ObjectSpec:
-        spec: ObjectSpec = self._source.spec
-        return spec
+        super().__init__(source)
+        self._tap = tap
 
 
 class _CountedDraws(_Counted, Generative):
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
-        inside = self._source
+        inside = self.own
         counts: OutcomeCounts = inside.draw(calls, rng)
         self._tap.record(
             counts.calls * self.support.pairs,
@@ -78,7 +67,7 @@ class _CountedDraws(_Counted, Generative):
 
 class _CountedEpisodes(_Counted, Episodic):
     def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
-        inside, played = self._source, np.array(policy)  # a copy: the algorithm may reuse its array
+        inside, played = self.own, np.array(policy)  # a copy: the algorithm may reuse its array
         seen: EpisodeCounts = inside.play(policy, episodes, horizon, rng)
         self._tap.record(
             seen.steps,

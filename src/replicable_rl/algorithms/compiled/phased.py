@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from replicable_rl.problem.sampler import MANY_BLOCKS, Counts, n_blocks, stream_words
+from replicable_rl.problem.sampler import MANY_BLOCKS, n_blocks, stream_words
 from replicable_rl.progress import report
 from replicable_rl.theory import Units
 from replicable_rl.theory.rstat import ARITHMETIC
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from replicable_rl.problem.table import TabularMDP
     from replicable_rl.theory.phased_vi import Schedule
 
     Floats = NDArray[np.float64]
@@ -37,13 +38,13 @@ class Iterated(NamedTuple):
 
 
 def compiled_iterations(
-    source: Counts, schedule: Schedule, keys: Callable[[range], Any], rng: np.random.Generator, log_term: float
+    source: TabularMDP, schedule: Schedule, keys: Callable[[range], Any], rng: np.random.Generator, log_term: float
 ) -> Iterated:
     """Run all iterations with plain means, or with rSTAT in its midpoint form with the offsets of ``keys``."""
     from replicable_rl.algorithms.compiled import _phased
     from replicable_rl.compiled import Team
 
-    units, known, rows, n_actions = Units.of(source), source.known_rewards, source.mdp.rows, source.n_actions
+    units, known, rows, n_actions = Units.of(source), source.known_rewards, source.rows, source.n_actions
     outcome_reward = units.reward(rows.reward) if known is None else np.empty(0)
     pair_reward = np.empty(0) if known is None else units.reward(known).reshape(-1)
     parts = rows.indptr, rows.next_state, source.conditional, outcome_reward, pair_reward, source.gamma

@@ -13,7 +13,6 @@ import numpy as np
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.theorem.analysis import MODEL, dense
 from replicable_rl.planning.exact import optimal_values
-from replicable_rl.problem.sampler import Counts
 from replicable_rl.queries import rstat
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.registry import make
@@ -125,7 +124,7 @@ def _rows(data: Mapping[str, Dataset]) -> Texts:
 
 def _steps(data: Mapping[str, Dataset]) -> Texts:
     mdp, episodes = make(_GRID), 1000
-    played = Counts(mdp).play(np.zeros(mdp.n_states, dtype=np.int64), episodes, _H, sample_stream(1))
+    played = mdp.play(np.zeros(mdp.n_states, dtype=np.int64), episodes, _H, sample_stream(1))
     return (
         "visits are counted over h = 1 ... H, and step H has no successor",
         "steps 0 ... H-1, each with its successor",
