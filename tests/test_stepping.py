@@ -460,7 +460,7 @@ def test_bad_plays(change: dict[str, Any], message: str) -> None:
 
 
 def test_too_many_episodes_to_step() -> None:
-    with pytest.raises(SampleSizeTooLarge, match=r"more than budget=1e\+09.*from_gymnasium"):
+    with pytest.raises(SampleSizeTooLarge, match=r"more than budget=1e\+09"):
         EpisodicEnv("FrozenLake-v1", **LAKE).play([0] * 17, 2 * 10**9, 1, sample_stream(1))
     small = EpisodicEnv("FrozenLake-v1", budget=60, **LAKE)
     assert small.budget == 60

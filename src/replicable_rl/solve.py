@@ -345,7 +345,7 @@ def refuse_endless(source: Source, algorithm: Algorithm) -> None:
 
 def _refuse_beyond_budget(source: Source, algorithm: Algorithm, made: Plan[Any] | None) -> None:
     most = source.budget
-    if most is None or made is None or made.samples <= most:
+    if most is None or made is None or source.affords(made.samples):
         return
     samples, settings = made.samples, settings_of(algorithm)
     size = next((one for one in ("calls", "samples", "episodes") if one in settings), "episodes")
@@ -367,7 +367,7 @@ def _affordable(source: Source, algorithm: Any, name: str, most: int) -> int:
             samples = dataclasses.replace(algorithm, **{name: asked}).plan(source).samples
         except (TypeError, InvalidInput):  # no dataclass, no such parameter, or none beside the others
             return 0
-        if samples <= most:
+        if source.affords(samples):
             break
         asked = min(most * asked // samples, asked - 1)
     return asked

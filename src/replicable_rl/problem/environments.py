@@ -11,16 +11,14 @@ from __future__ import annotations
 import operator
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from replicable_rl.canonical import array_digest, canonical_json
-from replicable_rl.errors import InvalidInput, UnknownId, check_integer, did_you_mean, shown, whole_number
-from replicable_rl.problem.labels import Labels
+from replicable_rl.errors import InvalidInput, UnknownId, check_integer, did_you_mean, shown
 from replicable_rl.problem.source import BUDGET, Episodic, Stepped, check_gamma
-from replicable_rl.problem.support import Support
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import track
 from replicable_rl.runs import ObjectSpec
@@ -32,31 +30,16 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 _OWNER = "from_gymnasium"
-_END = "terminated"  # the name of the extra state
 _BATCH = 1000  # episodes between two flushes of what was seen
-_Outcome = tuple[float, int, float, bool]
 
 
 # --- tables --------------------------------------------------------------------------------------------------------
 
 
 def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, gamma: float = 0.99, **make_kwargs: Any) -> TabularMDP:
-    """Convert a Gymnasium environment whose ``P`` is known.
+    """Convert a Gymnasium environment whose ``P`` is known: an environment, or an id with keywords to make it.
 
-    Parameters
-    ----------
-    env : str or gymnasium.Env
-        An id such as ``"FrozenLake-v1"``, or an environment.
-    gamma : float
-        Discount in [0, 1).
-    **make_kwargs
-        What ``gymnasium.make`` takes besides the id, such as ``map_name="8x8"``.
-
-    Returns
-    -------
-    TabularMDP
-        Named by its id and keywords when these are plain numbers and strings, otherwise
-        by its content.
+    The table is named by the id and the keywords where these are plain numbers and strings, otherwise by its content.
 
     Examples
     --------
@@ -76,11 +59,12 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, gamma: float = 0.99, *
         return _convert(_given(_OWNER, env, make_kwargs), gamma)
     made = make_env(_OWNER, env, make_kwargs)
     try:
-        mdp = _convert(made, gamma)
-        source = _source(env, made, {"gamma": gamma, **make_kwargs})
+        mdp, name = _convert(made, gamma), versioned_id(env, made)
     finally:
         made.close()
-    return mdp if source is None else mdp.with_source(source)
+    params = {"gamma": gamma, **make_kwargs}
+    plain = all(isinstance(value, (str, int, float, bool)) and _is_plain(value) for value in params.values())
+    return mdp.with_source(ObjectSpec(f"gymnasium/{name}", params)) if plain else mdp
 
 
 def make_env(
@@ -97,9 +81,8 @@ def make_env(
         hint = did_you_mean(env_id, gymnasium.registry) or otherwise
         raise UnknownId(f"{owner}: no environment is registered as {env_id!r}.{hint}") from None
     except Exception as error:  # whatever an environment raises, its own sentence says why
-        raise InvalidInput(
-            f"{owner}: {env_id!r} cannot be made ({type(error).__name__}: {str(error).rstrip('.')})."
-        ) from error
+        why = f"{type(error).__name__}: {str(error).rstrip('.')}"
+        raise InvalidInput(f"{owner}: {env_id!r} cannot be made ({why}).") from error
     return made
 
 
@@ -107,13 +90,8 @@ def _given(owner: str, env: object, make_kwargs: Mapping[str, Any]) -> gymnasium
     """Return an environment that somebody made."""
     from gymnasium import Env
 
-    if not isinstance(env, Env):
-        raise InvalidInput(f"{owner}: env must be an id or a gymnasium.Env, got {shown(env)}.")
-    if make_kwargs:
-        raise InvalidInput(
-            f"{owner}: {', '.join(sorted(make_kwargs))} can only be given together with an id, got {shown(env)}. "
-            "Give them to gymnasium.make."
-        )
+    if not isinstance(env, Env) or make_kwargs:
+        raise InvalidInput(f"{owner}: env must be an id, or a gymnasium.Env without keywords, got {shown(env)}.")
     return env
 
 
@@ -123,99 +101,37 @@ def versioned_id(env_id: str, made: gymnasium.Env[Any, Any]) -> str:
     return env_id if made.spec is None else f"{module}{colon}{made.spec.id}"
 
 
-def _source(env_id: str, made: gymnasium.Env[Any, Any], params: dict[str, Any]) -> ObjectSpec | None:
-    """Return what the process can be made from again, or None if keywords cannot be written down."""
-    plain = all(isinstance(value, (str, int, float, bool)) and _is_plain(value) for value in params.values())
-    return ObjectSpec(f"gymnasium/{versioned_id(env_id, made)}", params) if plain else None
-
-
 def _convert(env: gymnasium.Env[Any, Any], gamma: float) -> TabularMDP:
-    bare: Any = env.unwrapped
-    table = _read_table(bare)
-    n_states, n_actions = len(table), len(table[0])
-    ends = any(terminated for actions in table for row in actions for *_, terminated in row)
-    outcomes = [
-        [[(p, n_states if terminated else successor, r) for p, successor, r, terminated in row] for row in actions]
-        for actions in table
-    ]
-    if ends:
-        outcomes.append([[(1.0, n_states, 0.0)]] * n_actions)
-    initial = _attribute(bare, "initial_state_distrib", np.full(n_states, 1.0 / n_states))
-    labels = _labels(bare, n_states)
-    if ends and labels.states is not None:
-        labels = Labels((*labels.states, _END), labels.actions, labels.layout)
-    return TabularMDP.from_outcomes(
-        outcomes, gamma=gamma, initial=np.append(initial, 0.0) if ends else initial, labels=labels
-    )
-
-
-def _attribute(env: Any, name: str, otherwise: Any = None) -> Any:
-    """Return what an environment may have beside the interface of Gymnasium, which says nothing of it."""
-    return getattr(env, name, otherwise)
-
-
-def _read_table(bare: Any) -> list[list[list[_Outcome]]]:
-    """Return ``P`` as lists, without impossible outcomes."""
     from gymnasium.spaces import Discrete
 
-    name, table, sizes = type(bare).__name__, _attribute(bare, "P"), []
+    bare: Any = env.unwrapped
+    name, sizes = type(bare).__name__, []
+    more = {**vars(type(bare)), **vars(bare)}  # beside the interface of Gymnasium
     for kind, space in (("observation_space", bare.observation_space), ("action_space", bare.action_space)):
         if not (isinstance(space, Discrete) and space.start == 0):
-            raise InvalidInput(
-                f"{_OWNER}: {name} must have a discrete {kind} that starts at 0, got {shown(space)}. Discretise it, "
-                "or describe the process to TabularMDP yourself."
-            )
+            raise InvalidInput(f"{_OWNER}: {name} must have a discrete {kind} that starts at 0, got {shown(space)}.")
         sizes.append(int(space.n))
-    if table is None:
-        raise InvalidInput(
-            f"{_OWNER}: {name} has no table of transitions 'P'. Sample it as a simulator, or describe the process to "
-            "TabularMDP yourself."
-        )
-    if _attribute(bare, "fickle_passenger"):
-        raise InvalidInput(
-            f"{_OWNER}: a fickle passenger changes the destination outside {name}.P, so P is not the process. "
-            "Set fickle_passenger=False."
-        )
-    n_states, n_actions = sizes
-    return [[_read_row(name, table, s, a) for a in range(n_actions)] for s in range(n_states)]
-
-
-def _read_row(name: str, table: Any, s: int, a: int) -> list[_Outcome]:
-    try:
-        row = [(as_float(p), operator.index(t), as_float(r), as_truth(end)) for p, t, r, end in table[s][a]]
-    except (LookupError, TypeError, ValueError):
-        raise InvalidInput(
-            f"{_OWNER}: {name}.P[{s}][{a}] must be a list of (probability, next state, reward, terminated)."
-        ) from None
-    return [outcome for outcome in row if outcome[0] != 0.0]
-
-
-def _labels(bare: Any, n_states: int) -> Labels:
-    """Return names and a map for the environments that come with Gymnasium."""
-    from gymnasium.envs.toy_text import CliffWalkingEnv, FrozenLakeEnv, TaxiEnv
-
-    if isinstance(bare, FrozenLakeEnv):
-        lines = ["".join(line) for line in np.asarray(bare.desc).astype(str).tolist()]
-        return _grid_labels(lines, n_states, ("left", "down", "right", "up"))
-    if isinstance(bare, CliffWalkingEnv):
-        shore = ["." * 12] * 3 + ["S" + "C" * 10 + "G"]
-        return _grid_labels(shore, n_states, ("up", "right", "down", "left"))
-    if isinstance(bare, TaxiEnv):
-        places = ("red", "green", "yellow", "blue")
-        states = []
-        for s in range(n_states):
-            row, column, passenger, goal = bare.decode(s)
-            where = "in taxi" if passenger == len(places) else f"at {places[passenger]}"
-            states.append(f"taxi ({row},{column}), passenger {where}, to {places[goal]}")
-        return Labels(tuple(states), ("south", "north", "east", "west", "pickup", "dropoff"))
-    return Labels()
-
-
-def _grid_labels(lines: list[str], n_states: int, actions: tuple[str, ...]) -> Labels:
-    """Name the cells by row and column; a map of one's own with a '#' in it is not drawn, as '#' means no state."""
-    width = len(lines[0])
-    states = tuple(f"({s // width},{s % width})" for s in range(n_states))
-    return Labels(states, actions, None if "#" in "".join(lines) else tuple(lines))
+    if more.get("P") is None:
+        raise InvalidInput(f"{_OWNER}: {name} has no table of transitions 'P'. Step it, with EpisodicEnv.")
+    if more.get("fickle_passenger"):
+        raise InvalidInput(f"{_OWNER}: {name}.P leaves out the fickle passenger. Set fickle_passenger=False.")
+    (n_states, n_actions), outcomes, ends = sizes, [], False
+    for s in range(n_states):
+        rows = []
+        for a in range(n_actions):
+            try:
+                possible = [(p, t, r, as_truth(end)) for p, t, r, end in more["P"][s][a] if p != 0.0]
+            except (LookupError, TypeError, ValueError):
+                form = "a list of (probability, next state, reward, terminated)"
+                raise InvalidInput(f"{_OWNER}: {name}.P[{s}][{a}] must be {form}.") from None
+            ends = ends or any(end for *_, end in possible)
+            rows.append([(p, n_states if end else t, r) for p, t, r, end in possible])
+        outcomes.append(rows)
+    first = more.get("initial_state_distrib", np.full(n_states, 1.0 / n_states))
+    if ends:
+        outcomes.append([[(1.0, n_states, 0.0)]] * n_actions)
+        first = np.append(first, 0.0)
+    return TabularMDP.from_outcomes(outcomes, gamma=gamma, initial=first)
 
 
 # --- episodes ------------------------------------------------------------------------------------------------------
@@ -280,9 +196,9 @@ class EpisodicEnv(Stepped, Episodic):
     ) -> None:
         from gymnasium.spaces import Discrete
 
+        if "max_episode_steps" in make_kwargs:
+            raise InvalidInput("EpisodicEnv: an id is made without a time limit. Make the environment to keep one.")
         if isinstance(env, str):
-            if "max_episode_steps" in make_kwargs:
-                raise InvalidInput("EpisodicEnv: an id is made without a time limit. Make the environment to keep one.")
             self.env = make_env("EpisodicEnv", env, {"max_episode_steps": -1, **make_kwargs})
         else:
             self.env = _given("EpisodicEnv", env() if callable(env) else env, make_kwargs)
@@ -292,12 +208,8 @@ class EpisodicEnv(Stepped, Episodic):
                 f"EpisodicEnv: observations and actions must be Discrete spaces, got {observations} and {actions}. "
                 "Number the observations with a wrapper first."
             )
-        sizes = int(observations.n) + 1, int(actions.n), gamma, reward_range
-        super().__init__(*sizes, version=version, budget=budget)
-        if not self.reward_range[0] <= 0.0 <= self.reward_range[1]:
-            raise InvalidInput(
-                f"EpisodicEnv: reward_range must contain 0, the reward after the end, got {reward_range}."
-            )
+        sizes = int(observations.n), int(actions.n), gamma, reward_range
+        super().__init__(*sizes, ends=True, allowed=allowed, version=version, budget=budget)
         made, bare = self.env.spec, self.env.unwrapped
         self.name = type(bare).__name__ if made is None else str(made.id)
         registered = dict(made.kwargs) if made is not None and isinstance(env, str) else {}
@@ -305,13 +217,12 @@ class EpisodicEnv(Stepped, Episodic):
         self._is_gymnasiums_own = isinstance(env, str) and _is_gymnasiums_own(self.env, self._params)
         self.code = () if self._is_gymnasiums_own else (bare,)
         self.first_state, self.first_action = int(observations.start), int(actions.start)
-        self.support = Support.of("EpisodicEnv", allowed, self.n_states - 1, self.n_actions).with_the_end()
 
     @property
     def spec(self) -> ObjectSpec:
         """The id of the environment; one made by hand is known by its class and its version."""
         known = {} if self.version is None else {"version": self.version}
-        params = {name: value if _is_plain(value) else _shown(value) for name, value in self._params.items()}
+        params = {name: value if _is_plain(value) else _written(value) for name, value in self._params.items()}
         mask = self.support.given
         some = {} if mask is None else {"allowed": array_digest("allowed", mask.astype(np.int64))}
         return ObjectSpec(f"episodes/{self.name}", params | some | known)
@@ -324,20 +235,17 @@ class EpisodicEnv(Stepped, Episodic):
     def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
         """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
         episodes = check_integer("EpisodicEnv", "episodes", episodes, low=1, high=MAX_CALLS)
-        horizon = check_horizon(horizon)
-        remedy = "Pass fewer episodes, raise budget, or use from_gymnasium where the table is known."
-        self.refuse_beyond_budget(episodes * horizon, remedy)
-        weights = self.support.probabilities("EpisodicEnv", policy)
+        weights, horizon = self.support.probabilities("EpisodicEnv", policy), check_horizon(horizon)
+        self.refuse_beyond_budget(episodes * horizon)
         seen = _Seen(self.n_states)
-        played = merge_tallies(self._batches(cumulated(weights), episodes, horizon, rng, seen), self.reward_range)
-        if seen.absorbed:
-            played = merge_tallies(iter([played, self._after_the_end(weights, seen, rng)]), self.reward_range)
+        played = merge_tallies(self._batches(weights, episodes, horizon, rng, seen), self.reward_range)
         return episode_counts(self, played, episodes, seen.steps, seen.starts)
 
     def _batches(
-        self, choice: NDArray[np.float64], episodes: int, horizon: int, rng: np.random.Generator, seen: _Seen
+        self, weights: NDArray[np.float64], episodes: int, horizon: int, rng: np.random.Generator, seen: _Seen
     ) -> Iterator[Tally]:
         seed: int | None = environment_seed(rng)
+        choice, end, left_over = cumulated(weights), self.n_states - 1, 0
         keys: list[int] = []
         rewards: list[float] = []
         for episode in track(range(episodes), "episodes"):
@@ -347,19 +255,24 @@ class EpisodicEnv(Stepped, Episodic):
             for left in range(horizon - 1, -1, -1):
                 action = min(int(np.searchsorted(choice[state], rng.random(), side="right")), self.n_actions - 1)
                 observation, reward, terminated, truncated = take_step(self, self.env, action + self.first_action)
-                successor = self.n_states - 1 if terminated else self.state_of(observation)
+                successor = end if terminated else self.state_of(observation)
                 keys.append((state * self.n_actions + action) * self.n_states + successor)
                 rewards.append(reward)
                 state = successor
-                if terminated:
-                    seen.absorbed += left
+                left_over += left if terminated else 0
                 if terminated or truncated:
                     break
             if (episode + 1) % _BATCH == 0 or episode + 1 == episodes:
-                yield self._tally(np.array(keys), np.array(rewards), seen)
+                seen.steps += len(keys)
+                yield self._tally(np.array(keys), np.array(rewards))
                 keys, rewards = [], []
+        if left_over:  # the rest of the episodes that ended early, spent in the extra state without reward
+            spent = rng.multinomial(left_over, weights[end])
+            actions = np.flatnonzero(spent)
+            key = (end * self.n_actions + actions) * self.n_states + end
+            yield tally_of(key, np.zeros(key.size), self.reward_range, spent[actions])
 
-    def _tally(self, key: NDArray[np.int64], reward: NDArray[np.float64], seen: _Seen) -> Tally:
+    def _tally(self, key: NDArray[np.int64], reward: NDArray[np.float64]) -> Tally:
         low, high = self.reward_range
         bad = ~((reward >= low) & (reward <= high))
         if bad.any():
@@ -367,7 +280,6 @@ class EpisodicEnv(Stepped, Episodic):
                 f"{self}: rewards must lie in reward_range [{low:g}, {high:g}], got "
                 f"{reward[np.argmax(bad)]:g}. Widen reward_range."
             )
-        seen.steps += key.size
         return tally_of(key.astype(np.int64), reward, self.reward_range)
 
     def state_of(self, observation: Any) -> int:
@@ -375,34 +287,22 @@ class EpisodicEnv(Stepped, Episodic):
         try:
             state = operator.index(observation) - self.first_state
         except TypeError:
-            raise self._outside(observation) from None
+            state = -1
         if not 0 <= state < self.n_states - 1:  # the last state is ours
-            raise self._outside(observation)
+            last = self.first_state + self.n_states - 2
+            raise InvalidInput(
+                f"{self}: observations must lie in the observation space, {self.first_state} to {last}, got "
+                f"{shown(observation)}."
+            )
         return state
-
-    def _outside(self, observation: Any) -> InvalidInput:
-        last = self.first_state + self.n_states - 2
-        return InvalidInput(
-            f"{self}: observations must lie in the observation space, {self.first_state} to {last}, got "
-            f"{shown(observation)}."
-        )
-
-    def _after_the_end(self, weights: NDArray[np.float64], seen: _Seen, rng: np.random.Generator) -> Tally:
-        """The rest of the episodes that ended early, spent in the extra state without reward."""
-        end = self.n_states - 1
-        spent = rng.multinomial(seen.absorbed, weights[end])
-        actions = np.flatnonzero(spent)
-        key = (end * self.n_actions + actions) * self.n_states + end
-        return tally_of(key, np.zeros(key.size), self.reward_range, spent[actions])
 
 
 class _Seen:
-    """Running totals of one call of `play`: first states, steps taken, and steps left over when episodes ended."""
+    """Running totals of one call of `play`: first states, and steps taken."""
 
     def __init__(self, n_states: int) -> None:
         self.starts = np.zeros(n_states, dtype=np.int64)
         self.steps = 0
-        self.absorbed = 0
 
 
 def _is_gymnasiums_own(env: Any, params: dict[str, Any]) -> bool:
@@ -421,19 +321,33 @@ def _is_plain(value: object) -> bool:
     return True
 
 
-def _shown(value: object) -> str:
-    """Show a parameter that JSON cannot say, without the address that it has in this process."""
+def _written(value: object) -> str:
+    """Write a parameter that JSON cannot say, without the address that it has in this process."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
 # --- what an environment answers -----------------------------------------------------------------------------------
 
 
-def as_float(value: Any) -> float:
-    """Return a number; a text is none, though Python would read it."""
-    if isinstance(value, (str, bytes)):
-        raise TypeError
-    return float(value)
+def first_observation(owner: object, env: Any, seed: int | None = None) -> Any:
+    """Reset a Gymnasium environment; refuse an answer of another form."""
+    answer = env.reset(seed=seed)
+    if not (isinstance(answer, tuple) and len(answer) == 2):
+        raise InvalidInput(f"{owner}: reset must return (observation, info), got {shown(answer)}.")
+    return answer[0]
+
+
+def take_step(owner: object, env: Any, action: Any) -> tuple[Any, float, bool, bool]:
+    """Return what a Gymnasium environment answers to an action, without ``info``; refuse an answer of another form."""
+    answer = env.step(action)
+    try:
+        observation, reward, terminated, truncated, _ = answer
+        if isinstance(reward, str):  # which Python would read
+            raise TypeError
+        return observation, float(reward), as_truth(terminated), as_truth(truncated)
+    except (TypeError, ValueError):
+        form = "(observation, reward, terminated, truncated, info)"
+        raise InvalidInput(f"{owner}: step must return {form}, got {shown(answer)}.") from None
 
 
 def as_truth(value: Any) -> bool:
@@ -442,35 +356,6 @@ def as_truth(value: Any) -> bool:
     >>> as_truth(np.True_), as_truth(0)
     (True, False)
     """
-    if not isinstance(value, (bool, np.bool_)) and whole_number(value) not in (0, 1):
+    if value not in (True, False):
         raise TypeError
     return bool(value)
-
-
-def first_observation(owner: object, env: Any, seed: int | None = None) -> Any:
-    """Reset a Gymnasium environment; refuse an answer of another form."""
-    return _answer(owner, "reset", "(observation, info)", env.reset, seed=seed)[0]
-
-
-def take_step(owner: object, env: Any, action: Any) -> tuple[Any, float, bool, bool]:
-    """Return what a Gymnasium environment answers to an action, without ``info``; refuse an answer of another form."""
-    form = "(observation, reward, terminated, truncated, info)"
-    observation, *rest, _ = answer = _answer(owner, "step", form, env.step, action)
-    try:
-        return observation, as_float(rest[0]), as_truth(rest[1]), as_truth(rest[2])
-    except (TypeError, ValueError):
-        rule = "a number for the reward, and True or False for terminated and truncated"
-        raise InvalidInput(f"{owner}: step must return {rule}, got {shown(answer[1:4])}.") from None
-
-
-def _answer(owner: object, name: str, form: str, ask: Callable[..., Any], *given: Any, **named: Any) -> tuple[Any, ...]:
-    import gymnasium
-
-    try:
-        answer = ask(*given, **named)
-    except (AssertionError, TypeError, ValueError, gymnasium.error.Error) as error:  # so wrappers refuse an answer
-        said = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(".")
-        raise InvalidInput(f"{owner}: {name} of the environment fails ({said}).") from error
-    if not (isinstance(answer, tuple) and len(answer) == form.count(",") + 1 and isinstance(answer[-1], Mapping)):
-        raise InvalidInput(f"{owner}: {name} must return {form}, info as a dictionary, got {shown(answer)}.")
-    return answer

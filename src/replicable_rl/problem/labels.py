@@ -66,11 +66,8 @@ def check_labels(labels: Labels | None, n_states: int, n_actions: int) -> Labels
     for kind, names, size in (("states", labels.states, n_states), ("actions", labels.actions, n_actions)):
         if names is not None and len(names) != size:
             raise InvalidMDP(f"TabularMDP: labels.{kind} must hold {size} names, got {len(names)}.")
-    if labels.layout is not None:
-        if len({len(line) for line in labels.layout}) > 1:
-            raise InvalidMDP("TabularMDP: the lines of labels.layout must have one length.")
-        cells = sum(cell.state is not None for cell in labels.cells())
-        if cells > n_states:
-            raise InvalidMDP(f"TabularMDP: labels.layout draws {cells} states, the process has {n_states}.")
+    cells = sum(cell.state is not None for cell in labels.cells())
+    if len({len(line) for line in labels.layout or ()}) > 1 or cells > n_states:
+        raise InvalidMDP(f"TabularMDP: labels.layout must have lines of one length, and at most {n_states} states.")
     given = (labels.states, labels.actions, labels.layout)
     return Labels(*(None if names is None else tuple(map(str, names)) for names in given))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from replicable_rl.canonical import array_digest
-from replicable_rl.errors import InvalidInput, check_flag, check_integer, shown
-from replicable_rl.problem.source import BUDGET, Generative, Stepped, check_initial
-from replicable_rl.problem.support import Support
+from replicable_rl.errors import InvalidInput, check_flag, shown
+from replicable_rl.problem.source import BUDGET, Generative, Stepped
 from replicable_rl.progress import report
 from replicable_rl.runs import ObjectSpec
 from replicable_rl.sampling.counts import DRAWS, OutcomeCounts, Tally, Trust, check_calls, merge_tallies, tally_of
@@ -24,9 +24,8 @@ _CHUNK = 1 << 16  # samples asked of `step_many` at a time
 class Simulator(Stepped, Generative):
     """A simulator ``step(state, action, rng) -> (next state, reward)`` as a problem.
 
-    Its cost is that of the steps: m calls take m steps for every pair. Rewards are
-    learned from the samples, so they may depend on the next state or be random, as long as
-    they stay in ``reward_range``.
+    Its cost is that of the steps: m calls take m steps for every pair. Rewards are learned from the samples, so they
+    may depend on the next state or be random, as long as they stay in ``reward_range``.
 
     Parameters
     ----------
@@ -41,7 +40,7 @@ class Simulator(Stepped, Generative):
         nothing is stepped one by one.
     ends : bool
         Whether a third value, ``done``, is returned. What is done leads to one more state, the last one, in which
-        nothing is earned; it is not stepped. ``n_states`` and ``initial`` do not count it.
+        nothing is earned; it is not stepped. ``n_states``, ``initial`` and ``allowed`` do not count it.
     allowed : (S, A) truth values, optional
         Which actions each state has; all when not given. ``step`` is never asked for another pair.
     name : str
@@ -89,26 +88,14 @@ class Simulator(Stepped, Generative):
         for what, given in (("step", step), ("step_many", step_many)):
             if not callable(given) and (given is not None or what == "step"):
                 raise InvalidInput(f"Simulator: {what} must be callable, got {shown(given)}.")
-        if name is not None and not isinstance(name, str):
-            raise InvalidInput(f"Simulator: name must be a text, got {shown(name)}.")
         self.step, self.step_many = step, step_many
         self.code = (step,) if step_many is None else (step, step_many)
+        named = step if isinstance(step, (FunctionType, MethodType)) else type(step)
+        self.name = name or named.__qualname__
+        sizes = n_states, n_actions, gamma, reward_range
         self.ends = check_flag("Simulator", "ends", ends)
-        self.name = str(name or "") or str(getattr(step, "__qualname__", type(step).__name__))
-        self.stepped_states = check_integer("Simulator", "n_states", n_states, low=1, high=2**31 - 2)
-        sizes = self.stepped_states + self.ends, n_actions, gamma, reward_range
-        super().__init__(*sizes, version=version, budget=budget)
-        if self.ends and not self.reward_range[0] <= 0.0 <= self.reward_range[1]:
-            raise InvalidInput(
-                f"Simulator: reward_range must contain 0, the reward after the end, got {shown(reward_range)}."
-            )
-        if initial is not None:
-            first = check_initial("Simulator", initial, self.stepped_states)
-            self.initial = np.append(first, 0.0) if self.ends else first
-        stepped = Support.of("Simulator", allowed, self.stepped_states, self.n_actions)
-        self.support = stepped.with_the_end() if self.ends else stepped
-        self._rows = None if stepped.whole else np.flatnonzero(stepped.mask)  # the pairs that are stepped; None: all
-        self.pairs = stepped.pairs
+        super().__init__(*sizes, ends=self.ends, initial=initial, allowed=allowed, version=version, budget=budget)
+        self._rows = np.flatnonzero(self.support.mask[: self.stepped_states])  # the pairs that are stepped
 
     @property
     def spec(self) -> ObjectSpec:
@@ -124,7 +111,7 @@ class Simulator(Stepped, Generative):
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""
         calls, n_rows = check_calls("Simulator", calls), self.n_states * self.n_actions
-        self.refuse_beyond_budget(calls * self.pairs, "Pass fewer calls or raise budget.")
+        self.refuse_beyond_budget(calls * self._rows.size)
         # An outcome is a (row, next state); with it go its count and the sums of its rewards, above the lowest.
         key, count, excess, squares = merge_tallies(self._batches(calls, rng), self.reward_range)
         row = key // self.n_states
@@ -134,10 +121,9 @@ class Simulator(Stepped, Generative):
         return OutcomeCounts(indptr, successor, reward, count, calls, squares=squares, trust=self.trust)
 
     def _batches(self, calls: int, rng: np.random.Generator) -> Iterator[Tally]:
-        total = self.pairs * calls
+        total = self._rows.size * calls
         for start in range(0, total, _CHUNK):
-            place = np.arange(start, min(start + _CHUNK, total), dtype=np.int64) // calls
-            row = place if self._rows is None else self._rows[place]
+            row = self._rows[np.arange(start, min(start + _CHUNK, total), dtype=np.int64) // calls]
             successor, reward = self._step(row // self.n_actions, row % self.n_actions, rng)
             yield tally_of(row * self.n_states + successor, reward, self.reward_range)
             if total > _CHUNK:
@@ -150,20 +136,27 @@ class Simulator(Stepped, Generative):
         self, state: NDArray[np.int64], action: NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Step once from every state, and return next states and rewards; after the end comes the last state."""
+        form, columns = ("next state", "reward", "done")[: 2 + self.ends], []
         if self.step_many is not None:
-            who, answers = f"{self}: step_many", [self.step_many(state.copy(), action.copy(), rng)]  # may write there
+            who, answers = "step_many", [self.step_many(state.copy(), action.copy(), rng)]  # may write there
         else:
             pairs = zip(state.tolist(), action.tolist(), strict=True)
-            who, answers = f"{self}: step", [self.step(s, a, rng) for s, a in pairs]
-        columns = self._columns(who, answers)
-        names = (("next states", "iu"), ("rewards", "f"), ("done", "b"))
-        for (name, kinds), column in zip(names, columns, strict=False):
+            who, answers = "step", [self.step(s, a, rng) for s, a in pairs]
+        for answer in answers:
+            if not isinstance(answer, (tuple, list)) or len(answer) != len(form):
+                raise InvalidInput(f"{self}: {who} must return ({', '.join(form)}), got {shown(answer)}.")
+        for i, (name, kinds) in enumerate(zip(form, ("iu", "fiu", "b"), strict=False)):
+            try:
+                column = np.asarray([answer[i] for answer in answers] if self.step_many is None else answers[0][i])
+            except ValueError:  # rows of several lengths
+                column = np.empty(0)
             if column.shape != state.shape or column.dtype.kind not in kinds:
-                rule = {"iu": "as integers", "f": "as numbers", "b": "as True or False"}[kinds]
+                rule = {"iu": "integers", "fiu": "numbers", "b": "True or False"}[kinds]
                 raise InvalidInput(
-                    f"{who} must return {name} {rule}, one for each state asked; got {column.dtype} of shape "
-                    f"{column.shape}."
+                    f"{self}: the {name} of {who} must be {rule}, one for each state asked; got {column.dtype} of "
+                    f"shape {column.shape}."
                 )
+            columns.append(column)
         successor, reward, *done = columns
         over = done[0] if done else np.zeros(state.shape, dtype=np.bool_)
         low, high = self.reward_range
@@ -175,19 +168,4 @@ class Simulator(Stepped, Generative):
             if bad.any():
                 i = int(np.argmax(bad))
                 raise InvalidInput(f"{self}: {rule}, got {values[i]:g} from state {state[i]}, action {action[i]}.")
-        return np.where(over, self.n_states - 1, successor.astype(np.int64)), reward
-
-    def _columns(self, who: str, answers: list[Any]) -> list[NDArray[Any]]:
-        """Return next states, rewards, and ends if there are any, as arrays."""
-        size = 2 + self.ends
-        try:
-            if any(len(answer) != size for answer in answers):
-                raise TypeError
-            successor, reward, *done = zip(*answers, strict=True) if self.step_many is None else answers[0]
-            return [np.asarray(successor), np.asarray(reward, dtype=np.float64), *map(np.asarray, done)]
-        except (TypeError, ValueError):
-            wrong = next((one for one in answers if not (isinstance(one, tuple) and len(one) == size)), answers[0])
-            what = "a triple (next state, reward, done)" if self.ends else "a pair (next state, reward)"
-            third = size == 2 and isinstance(wrong, tuple) and len(wrong) == 3
-            more = " Give ends=True if the third is done." if third else ""
-            raise InvalidInput(f"{who} must return {what} of numbers, got {shown(wrong)}.{more}") from None
+        return np.where(over, self.n_states - 1, successor.astype(np.int64)), reward.astype(np.float64, copy=False)

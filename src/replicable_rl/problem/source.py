@@ -111,6 +111,10 @@ class Source(ABC):
             "version='1', which stands in its spec, and change it whenever the code changes; or leave the store out."
         )
 
+    def affords(self, steps: int) -> bool:
+        """Whether a run may take so many steps."""
+        return self.budget is None or steps <= self.budget
+
 
 class Generative(Source):
     """A source whose every pair can be sampled: what phased value iteration needs."""
@@ -144,24 +148,50 @@ class Recorded(Source):
 
 
 class Stepped(Source, Displayed):
-    """What sources that step somebody's own code have in common: a name, a version, and a budget of steps."""
+    """What sources that step somebody's own code have in common: a name, a version, a budget of steps, and an end.
+
+    Where it ``ends``, one more state comes after the end, in which nothing is earned and every action is the same;
+    ``n_states``, ``initial`` and ``allowed`` do not count it.
+    """
 
     name: str
     budget: int
 
-    def __init__(self, *sizes: Any, version: str | None, budget: int, **more: Any) -> None:
-        super().__init__(*sizes, **more)
-        self.budget = check_integer(self.owner, "budget", budget, low=1, high=2**63 - 1)
+    def __init__(
+        self,
+        n_states: int,
+        n_actions: int,
+        gamma: float,
+        reward_range: object,
+        *,
+        ends: bool,
+        initial: ArrayLike | None = None,
+        allowed: ArrayLike | None,
+        version: str | None,
+        budget: int,
+    ) -> None:
+        owner = self.owner
+        self.stepped_states, _ = check_sizes(owner, n_states, n_actions)
+        super().__init__(self.stepped_states + ends, n_actions, gamma, reward_range)
+        if ends and not self.reward_range[0] <= 0.0 <= self.reward_range[1]:
+            raise InvalidInput(
+                f"{owner}: reward_range must contain 0, the reward after the end, got {shown(reward_range)}."
+            )
+        if initial is not None:
+            self.initial = np.append(check_initial(owner, initial, self.stepped_states), [0.0] * ends)
+        stepped = Support.of(owner, allowed, self.stepped_states, self.n_actions)
+        self.support = stepped.with_the_end() if ends else stepped
+        self.budget = check_integer(owner, "budget", budget, low=1, high=2**63 - 1)
         if version is not None and not (isinstance(version, str) and version):
-            raise InvalidInput(f"{self.owner}: version must be a text such as '1', got {shown(version)}.")
-        self.version = None if version is None else str(version)
+            raise InvalidInput(f"{owner}: version must be a text such as '1', got {shown(version)}.")
+        self.version = version
 
-    def refuse_beyond_budget(self, steps: int, remedy: str) -> None:
-        """Refuse more steps than one run may take."""
-        if steps > self.budget:
+    def refuse_beyond_budget(self, steps: int) -> None:
+        """Refuse more steps at once than a whole run may take."""
+        if not self.affords(steps):
             most = number(self.budget, 3)
             raise SampleSizeTooLarge(
-                f"{self}: {number(steps, 3)} steps would be taken one by one, more than budget={most}. {remedy}"
+                f"{self}: {number(steps, 3)} steps would be taken, more than budget={most}. Ask for fewer, or raise it."
             )
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from replicable_rl.errors import InvalidInput, is_masked, shown
+from replicable_rl.errors import InvalidInput, check_numbers, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,6 @@ class Support:
         n_actions: int,
         *,
         names: Sequence[object] | None = None,
-        refusal: type[InvalidInput] = InvalidInput,
     ) -> Support:
         """Return the support that a table of truth values, or of 0 and 1, says; None: every action in every state.
 
@@ -52,21 +51,17 @@ class Support:
         shape = n_states, n_actions
         if allowed is None:
             return Support(np.broadcast_to(np.True_, shape))
-        try:
-            given: NDArray[Any] = np.asarray(allowed)
-            are_flags = given.dtype.kind == "b" or (given.dtype.kind in "iuf" and bool(np.isin(given, (0, 1)).all()))
-        except Exception:  # whatever somebody's object raises
-            are_flags = False
-        if not are_flags or is_masked(allowed):
-            raise refusal(f"{owner}: allowed must be an (S, A) table of True and False, got {shown(allowed)}.")
-        if given.shape != shape:
-            raise refusal(f"{owner}: allowed must have shape (S, A) = {shape}, got {given.shape}.")
-        mask = given != 0  # not astype: the bytes of truth values need not be 0 and 1
+        flags = check_numbers(owner, "allowed", allowed)
+        if flags.shape != shape or not np.isin(flags, (0, 1)).all():
+            raise InvalidInput(
+                f"{owner}: allowed must be an (S, A) = {shape} table of True and False, got {shown(allowed)}."
+            )
+        mask = flags != 0
         stuck = ~mask.any(axis=1)
         if stuck.any():
             state = int(np.argmax(stuck))
             name = state if names is None else shown(names[state])
-            raise refusal(f"{owner}: every state needs an action that is allowed, state {name} has none.")
+            raise InvalidInput(f"{owner}: every state needs an action that is allowed, state {name} has none.")
         mask.setflags(write=False)
         return Support(mask)
 
@@ -121,11 +116,7 @@ class Support:
         """Refuse a policy that takes an action where it is not allowed."""
         if self.whole:
             return
-        if policy.ndim == 1:
-            taken = np.zeros(self.mask.shape, dtype=np.bool_)
-            taken[np.arange(policy.size), policy] = True
-        else:
-            taken = policy != 0.0
+        taken = policy != 0.0 if policy.ndim == 2 else np.arange(self.mask.shape[1]) == policy[:, None]
         wrong = np.argwhere(taken & ~self.mask)
         if wrong.size:
             state, action = wrong[0].tolist()
@@ -136,15 +127,16 @@ class Support:
 
     def actions(self, owner: str, policy: ArrayLike) -> NDArray[np.int64] | None:
         """Return a policy that holds one action for each state; None for a table, whose shape is right."""
-        table, shape = _as_table(f"{owner}: policy", policy), self.mask.shape
-        if table.shape == shape[:1]:
-            if table.dtype.kind not in "iu" or table.astype(np.uint64, copy=False).max() >= shape[1]:  # -1 is 2**64 - 1
-                raise InvalidInput(f"{owner}: the actions of a policy must be integers in 0..{shape[1] - 1}.")
-            self.refuse_others(owner, table)
-            return table.astype(np.int64, copy=False)
-        if table.shape != shape or table.dtype.kind not in "fiu":
+        shape, numbers = self.mask.shape, check_numbers(owner, "policy", policy)
+        if numbers.shape == shape:
+            return None
+        table = np.asarray(policy)
+        if table.shape != shape[:1]:
             raise InvalidInput(f"{owner}: policy must have shape (S,) or (S, A) = {shape}, got {table.shape}.")
-        return None
+        if table.dtype.kind not in "iu" or not ((numbers >= 0) & (numbers < shape[1])).all():
+            raise InvalidInput(f"{owner}: the actions of a policy must be integers in 0..{shape[1] - 1}.")
+        self.refuse_others(owner, table)
+        return table.astype(np.int64, copy=False)
 
     def probabilities(self, owner: str, policy: ArrayLike) -> NDArray[np.float64]:
         """Return a policy of either form as an (S, A) table of probabilities."""
@@ -153,7 +145,7 @@ class Support:
             weights = np.zeros(self.mask.shape)
             weights[np.arange(actions.size), actions] = 1.0
             return weights
-        weights = np.asarray(policy).astype(np.float64)
+        weights = check_numbers(owner, "policy", policy)
         if not ((weights >= 0) & (weights <= 2)).all() or not (np.abs(weights.sum(axis=1) - 1.0) <= 1e-9).all():
             raise InvalidInput(f"{owner}: the action probabilities of every state must be >= 0 and sum to 1.")
         self.refuse_others(owner, weights)
@@ -169,22 +161,8 @@ def greedy(q: ArrayLike) -> NDArray[np.int64]:
     >>> greedy([[0.0, 1.0, 1.0], [2.0, 2.0, 0.0]])
     array([1, 0])
     """
-    table = _as_table("greedy: q", q).astype(np.float64, copy=False)
+    table = check_numbers("greedy", "q", q)
     if table.ndim != 2 or table.shape[1] == 0 or np.isnan(table).any():
         raise InvalidInput(f"greedy: q must be an (S, A) table of numbers without NaN, got shape {table.shape}.")
     policy: NDArray[np.int64] = table.argmax(axis=1)
     return policy
-
-
-def _as_table(name: str, values: ArrayLike) -> NDArray[Any]:
-    try:
-        table = np.asarray(values)
-    except ValueError:
-        raise InvalidInput(f"{name} must be a table with rows of one length.") from None
-    except Exception:  # whatever somebody's object raises
-        raise InvalidInput(f"{name} must be a table of numbers, got {shown(values)}.") from None
-    if table.dtype.kind not in "fiub" or table.dtype.itemsize > 8:
-        raise InvalidInput(f"{name} must hold numbers, got {table.dtype}.")
-    if is_masked(values):
-        raise InvalidInput(f"{name} must be a table without a mask. Say what masked entries are with filled(...).")
-    return table
