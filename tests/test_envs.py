@@ -357,10 +357,9 @@ def test_machine_repair_has_a_threshold_that_rises_with_the_cost(cost: float) ->
     [
         (lambda: gridworld("S.G/.x."), "'x' at row 1, column 1"),
         (lambda: gridworld(["S.G", ".."]), "line 1 has 2 characters"),
-        (lambda: gridworld(""), "empty"),
+        (lambda: gridworld(""), "layout must be"),
         (lambda: gridworld("##/##"), "start"),
         (lambda: gridworld(3), "layout"),  # type: ignore[arg-type]
-        (lambda: gridworld(["." * 5000] * 5000), "5000 x 5000"),
         (lambda: gridworld("S.G", slip=1.5), "gridworld: slip"),
         (lambda: gridworld("S.G", goals={}), "goals"),
         (lambda: gridworld("S.G", goals={"S": 1.0}), "'S'"),
@@ -373,8 +372,7 @@ def test_machine_repair_has_a_threshold_that_rises_with_the_cost(cost: float) ->
         (lambda: chain(n_states=2.5), "chain-v1: n_states"),  # type: ignore[arg-type]
         (lambda: garnet(branching=21), "garnet-v1: branching"),
         (lambda: garnet(seed=2**60), "garnet-v1: seed"),
-        (lambda: garnet(10**8, 4, 4), "1600000000"),
-        (lambda: garnet(10**4, 4, 10**4), "Lower branching"),
+        (lambda: garnet(10**8, 4, 4), "n_states"),
         (lambda: inventory(capacity=6000), "inventory-v1: capacity"),
         (lambda: inventory(demand=0.0), "inventory-v1: demand"),
         (lambda: inventory(price=-1.0), "inventory-v1: price"),

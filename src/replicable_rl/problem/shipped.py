@@ -245,8 +245,8 @@ def garnet(n_states: int = 20, n_actions: int = 4, branching: int = 3, gamma: fl
     (True, False)
     """
     owner = "garnet-v1"
-    n_states = check_integer(owner, "n_states", n_states, low=1, high=2**31 - 1)
-    n_actions = check_integer(owner, "n_actions", n_actions, low=1, high=2**31 - 1)
+    n_states = check_integer(owner, "n_states", n_states, low=1, high=10**7)
+    n_actions = check_integer(owner, "n_actions", n_actions, low=1, high=10**5)
     branching = check_integer(owner, "branching", branching, low=1, high=n_states)
     gamma = check_gamma(owner, gamma)
     shared = SharedRandomness(check_integer(owner, "seed", seed, low=0, high=MAX_JSON_INTEGER))
