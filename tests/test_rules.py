@@ -38,7 +38,7 @@ from replicable_rl.rules.rule import first_within, usual_order
 from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.solve import source_of
 from replicable_rl.theory.decisions import DOUBT, LEAST, Sizes, tolerances
-from tests.statistics import ALPHA, SEED, binomial_p, goodness_of_fit
+from tests.statistics import ALPHA, SEED, Like, binomial_p, goodness_of_fit
 
 Floats = NDArray[np.float64]
 OVER = ("initial", "worst")

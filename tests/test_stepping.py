@@ -353,7 +353,7 @@ def test_an_environment_is_an_episodic_model() -> None:
     assert (lake.known_rewards, lake.initial, lake.trust.estimated, lake.budget) == (None, None, False, 10**9)
     assert (lake.n_states, lake.n_actions, lake.gamma, lake.reward_range) == (65, 4, 0.95, (0.0, 2.0))
     assert lake.spec.id == "episodes/FrozenLake-v1"
-    assert lake.spec.params == {"gamma": 0.95, "reward_range": [0, 2], "without keywords": "8x8"}
+    assert lake.spec.params == {"gamma": 0.95, "reward_range": [0, 2], "map_name": "8x8"}
     assert EpisodicEnv(gymnasium.make("FrozenLake-v1"), **LAKE).spec.id == "episodes/FrozenLake-v1"
     assert EpisodicEnv(Walk, gamma=0.5, reward_range=(-1, 1)).spec.id == "episodes/Walk"
 
@@ -429,9 +429,9 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "upside down": ({"reward_range": (1.0, -1.0)}, "reward_range"),
     "unknown id": ({"env": "FrozenLak-v1"}, r"Did you mean 'FrozenLake-v1'\?"),
     "not even close": ({"env": "xyzzy"}, "'xyzzy'"),
-    "bad keyword": ({"without keywords": "9x9"}, "9x9"),
+    "bad keyword": ({"map_name": "9x9"}, "9x9"),
     "a time limit": ({"max_episode_steps": 5}, "time limit"),
-    "keyword for an environment": ({"env": Walk(), "without keywords": "8x8"}, "without keywords"),
+    "keyword for an environment": ({"env": Walk(), "map_name": "8x8"}, "without keywords"),
     "a vector environment": ({"env": lambda: gymnasium.make_vec("FrozenLake-v1", 2, "sync")}, "gymnasium.Env"),
 }
 
@@ -483,7 +483,7 @@ class Coin(Walk):
 @pytest.fixture
 def lake_of_our_own() -> Iterator[str]:
     """An id of our own for code of Gymnasium, with arguments of our own."""
-    gymnasium.register("OurLake-v0", "gymnasium.envs.toy_text.frozen_lake:FrozenLakeEnv", kwargs={"without keywords": "8x8"})
+    gymnasium.register("OurLake-v0", "gymnasium.envs.toy_text.frozen_lake:FrozenLakeEnv", kwargs={"map_name": "8x8"})
     gymnasium.register("OurWalk-v0", Walk)  # type: ignore[arg-type]  # a class makes environments
     yield "OurLake-v0"
     for id in ("OurLake-v0", "OurWalk-v0"):
@@ -493,11 +493,11 @@ def lake_of_our_own() -> Iterator[str]:
 def test_environments_of_gymnasium_are_known_by_their_ids(lake_of_our_own: str) -> None:
     plain = EpisodicEnv("FrozenLake-v1", is_slippery=False, **LAKE)
     assert plain.identity is None
-    assert plain.spec.params == {**LAKE, "reward_range": [0.0, 1.0], "without keywords": "4x4", "is_slippery": False}
+    assert plain.spec.params == {**LAKE, "reward_range": [0.0, 1.0], "map_name": "4x4", "is_slippery": False}
     assert EpisodicEnv("FrozenLake-v1", desc=["SF", "FG"], **LAKE).identity is None
     ours = EpisodicEnv(lake_of_our_own, **LAKE)
     assert ours.identity is None
-    assert ours.spec.params["without keywords"] == "8x8"  # what it was registered with is part of what it is
+    assert ours.spec.params["map_name"] == "8x8"  # what it was registered with is part of what it is
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def _sorted_and_merged(rows: Rows) -> Rows:
     first = np.ones(row.size, dtype=bool)
     first[1:] = (np.diff(row) != 0) | (np.diff(successor) != 0) | (reward[1:] != reward[:-1])
     merged = np.add.reduceat(rows.probability[possible][order], np.flatnonzero(first))
-    return Rows(_indptr_of(row[first], rows.indptr.size - 1), successor[first], merged, reward[first])
+    return Rows(indptr_of(row[first], rows.indptr.size - 1), successor[first], merged, reward[first])
 
 
 def _normalised(rows: Rows) -> Rows:
@@ -191,7 +191,7 @@ def _normalised(rows: Rows) -> Rows:
     return rows._replace(probability=rows.probability / scale)
 
 
-def _indptr_of(row: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
+def indptr_of(row: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
     """Return where the rows begin, from the row of every outcome."""
     return np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))]).astype(np.int64)
 
@@ -255,7 +255,7 @@ def dense_rows(P: Any, R: Any, layout: Layout | None) -> tuple[Rows, int]:
     if rewards.shape != table.shape:
         rewards = _by_pair(rewards, n_states, n_actions)[:, :, None]
     reward = np.broadcast_to(rewards, table.shape)[state, action, successor]
-    indptr = _indptr_of(state * n_actions + action, n_states * n_actions)
+    indptr = indptr_of(state * n_actions + action, n_states * n_actions)
     return Rows(indptr, successor.astype(np.int32), table[state, action, successor], reward), n_actions
 
 
@@ -279,7 +279,7 @@ def sparse_rows(P: Any, R: Any) -> tuple[Rows, int]:
         reward = _by_pair(_floats("R", R), n_states, n_actions)[state, action]
     row = state * n_actions + action
     order = np.argsort(row, kind="stable")
-    indptr, reward = _indptr_of(row, n_states * n_actions), _floats("R", reward)
+    indptr, reward = indptr_of(row, n_states * n_actions), _floats("R", reward)
     return Rows(indptr, successor[order].astype(np.int32), probability[order], reward[order]), n_actions
 
 
