@@ -22,7 +22,7 @@ from replicable_rl.problem.rows import Rows
 from replicable_rl.queries import Query, RStat
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.registry import ALGORITHMS
-from replicable_rl.rules import SHIPPED, EmpiricalModel, RoundedQ, Tuning
+from replicable_rl.rules import SHIPPED, EmpiricalModel, Margin, RoundedQ, Tuning
 from replicable_rl.testing import PerSample
 from replicable_rl.testing.counting import counting
 from replicable_rl.theory.phased_vi import Schedule
@@ -439,11 +439,13 @@ def test_forbidden_pairs_have_no_edges_to_keep_away_from() -> None:
     assert 40 < far < 160
     for seed in range(20):
         model = EmpiricalModel(mdp, mdp.draw(100, sample_stream(seed)))
-        decided = RoundedQ(0.1).decide(model, SharedRandomness(seed), Tuning(0.1, 0.1))
         offset = SharedRandomness(seed).uniform("decide/offset", shape=(S, A))
         edges = (offset[:, :, None] + np.arange(-1, 12)) * 0.1
         distance = np.where((edges > 0.0) & (edges <= 1.0), np.abs(model.q[:, :, None] - edges), np.inf).min(axis=2)
-        assert decided.nearest == pytest.approx(distance[mdp.allowed].min())
+        for by, sure in ((1.0 - 1e-6, True), (1.0 + 1e-6, False)):
+            margin = Margin.of(model, 0.1)._replace(q=np.full((S, A), by * distance[mdp.allowed].min()))
+            tuning = Tuning(0.1, 0.1, margin=margin)
+            assert RoundedQ(0.1).decide(model, SharedRandomness(seed), tuning).sure == sure
 
 
 def test_a_model_is_not_asked_about_forbidden_pairs() -> None:

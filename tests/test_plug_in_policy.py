@@ -558,7 +558,6 @@ def changed(path: Path, **changes: Any) -> None:
 
 FILES: dict[str, tuple[dict[str, Any], str]] = {
     "NaN": ({"tolerances": [math.nan] * 8}, "tolerances"),
-    "negative margin": ({"margins": [-1.0] * 8}, "margins"),
     "another size": ({"policy": [0]}, "one tolerance, action and margin"),
     "no such action": ({"policy": [4] * 8}, "policy"),
     "an order with a gap": ({"order": [0, 1, 2, 10**6]}, "order"),
@@ -625,7 +624,7 @@ def test_a_rule_with_settings_is_told_by_its_id(capsys: pytest.CaptureFixture[st
 def test_a_parameter_that_costs_too_much_is_never_proved() -> None:
     run = rr.solve(rr.make("two-goals-v1"), plug_in(rule=rr.rules.RandomTolerance(0.1), samples=9), shared_seed=1)
     assert run.claims.missing["accuracy"] == (
-        "no number of samples proves a loss of 0.02 for rule=tolerance with x=0.1"
+        "no number of samples proves a loss of 0.02 for rule=tolerance with parameter 0.1"
     )
     assert run.claims.missing["replicability"] == run.claims.missing["accuracy"]
 

@@ -141,9 +141,9 @@ def test_the_numbers_of_states_do_not_matter(over: str) -> None:
         rows = model.table.rows
         np.add.at(P.reshape(15, 5), (np.repeat(np.arange(15), np.diff(rows.indptr)), rows.next_state), rows.probability)
         dense: Any = {"gamma": 0.8, "reward_range": (0.0, 0.2)}
+        mean = model.means(rows.reward)
         models = [
-            _exactly(rr.TabularMDP.from_dense(p, r, **dense))
-            for p, r in ((P, model.rewards), (P[turn][:, :, turn], model.rewards[turn]))
+            _exactly(rr.TabularMDP.from_dense(p, r, **dense)) for p, r in ((P, mean), (P[turn][:, :, turn], mean[turn]))
         ]
         for rule in (RandomTolerance(), AffordableTolerance(), Greedy()):
             one, two = (policy_of(rule, each, seed, tuned(rule, each, over, 0.02)) for each in models)
@@ -164,8 +164,8 @@ def test_ties_and_the_last_action() -> None:
     assert policy_of(RandomTolerance(0.01, order=(2, 1, 0)), model, 0).tolist() == [2, 2, 2]
     assert policy_of(RandomTolerance(0.85), model, 0).tolist() == [0, 0, 0]
     gap = np.array([[0.2, 0.1, 0.0]])
-    assert first_within(gap, np.array([0.0]), np.array([0, 1, 2])).policy.tolist() == [2]
-    assert first_within(gap, np.array([0.1]), np.array([0, 1, 2])).policy.tolist() == [
+    assert first_within(gap, np.array([0.0]), np.array([0, 1, 2]))[0].tolist() == [2]
+    assert first_within(gap, np.array([0.1]), np.array([0, 1, 2]))[0].tolist() == [
         1
     ]  # a gap at the tolerance is within
     assert sorted(usual_order(13).tolist()) == list(range(13))
@@ -192,7 +192,7 @@ def test_the_last_tolerance_is_affordable(
     weight = affordable.state_weights(model, Tuning(spent, 0.0, over))
     assert (weight**2).sum() <= S * (1 + 1e-12)
     r = 2.0 * tolerances(sizes, spent)[-1]
-    policy = first_within(model.gap, np.full(S, r), np.arange(A), weight).policy
+    policy = first_within(model.gap, np.full(S, r), np.arange(A), weight)[0]
     assert model.loss(policy, over) <= LEAST * spent + 1e-8
     decision = AffordableTolerance().decide(model, SharedRandomness(seed), Tuning(spent, 0.0, over))
     assert model.loss(decision.outputs["policy"], over) <= spent + 1e-9
@@ -345,7 +345,7 @@ def test_poor_data_have_wide_margins() -> None:
             assert np.isfinite(w).all()
             assert w.max() <= 1.0
             assert other <= 1.0
-            hoeffding = model.carried(model.mean_error(0.1))
+            hoeffding = model._carried(model.mean_error(0.1))
             assert (w <= hoeffding + 1e-12).all()
     one = estimate(anywhere(1, 1, 1, 0.0), 1, 0)
     assert one.value_error(0.1)[0].max() <= 1e-8  # known rewards, and nothing follows
@@ -370,7 +370,7 @@ def check_allowed(seed: int, r: Floats, order: tuple[int, ...], over: str) -> No
     model = estimate(anywhere(seed, 4, 3, 0.7), 200, seed)
     published = Cuts(r, np.zeros(4, dtype=np.int64), np.zeros(4), order, model.spec, 0.1, 200.0)
     decision = PublishedCuts(published).decide(model, SharedRandomness(seed), Tuning(0.05, 0.0, over))
-    policy = first_within(model.gap, r, np.array(order)).policy
+    policy = first_within(model.gap, r, np.array(order))[0]
     limit = 0.05 + DOUBT * model.loss_deviation(policy, over)
     assert model.loss(decision.outputs["policy"], over) <= limit + 1e-9
     cost = model.loss(policy, over)
@@ -475,7 +475,7 @@ def test_chosen_cuts_are_affordable(over: str) -> None:
         published = choose_cuts(model, Tuning(0.05, 0.0, over))
         assert model.loss(published.policy, over) <= 0.05 + 1e-9
         assert np.array_equal(
-            first_within(model.gap, published.tolerances, np.array(published.order)).policy, published.policy
+            first_within(model.gap, published.tolerances, np.array(published.order))[0], published.policy
         )
         assert choose_cuts(model, Tuning(0.05, 0.0, over), (3, 1, 0, 2)).order == (3, 1, 0, 2)
 

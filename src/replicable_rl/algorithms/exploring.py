@@ -59,7 +59,7 @@ def curious(model: EmpiricalModel, *, rewarded: bool) -> NDArray[np.int64]:
     some, value = np.maximum(n, 1.0), model.best.value
     if rewarded:
         bonus = 2.0 * model.spread_between / np.sqrt(some) + (value.max() - value.min()) / some
-        promised = model.rewards + np.minimum(most, bonus)
+        promised = model.means(model.table.rows.reward) + np.minimum(most, bonus)
     else:
         promised = np.minimum(most, 0.5 / np.sqrt(some))
     return optimal_values(model.table, rewards=np.where(n > 0.0, promised, 2.0 * most), tolerance=_PRECISION).policy

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 _AFFORDABLE = AffordableTolerance()
 _PROOFS = "docs/proofs-decisions.md"
-_PARAMETERS = {decisions.ROUNDED: "beta", decisions.GUMBEL: "lambda", decisions.TOLERANCE: "x"}
-_PARAMETERS |= {decisions.PUBLISHED: "doubt"}
 _NAMED = 5  # pairs that a status names
 
 
@@ -190,8 +188,7 @@ class PlugInPolicy(Promise[PlugInNumbers]):
             return ["published cuts come from the first run's sample; see docs/decisions.md"]
         if numbers.per_pair_needed < MOST:
             return []
-        name = _PARAMETERS.get(numbers.rule)
-        by = f" with {name}={number(numbers.parameter, 3)}" if name else ""
+        by = f" with parameter {number(numbers.parameter, 3)}" if self.decider.parameter else ""
         return [f"no number of samples proves a loss of {numbers.epsilon:g} for rule={numbers.rule}{by}"]
 
     def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> Run:
@@ -244,8 +241,9 @@ class PlugInPolicy(Promise[PlugInNumbers]):
                 left = left_at_default(decision, ignored, model, tuning, shared)
                 if left is not None:
                     return Decided(left, model, ignored)
-        decision = decided_by(rule, model, shared, tuning)
-        if numbers.is_known and _may_be_sure(numbers, model, decision):
+        margin = Margin.of(model, self.delta, least=True) if numbers.is_known and self.delta < 0.5 else None
+        decision = decided_by(rule, model, shared, tuning._replace(margin=margin))
+        if decision.sure:  # perhaps: the margins themselves take a few plans
             decision = decided_by(rule, model, shared, tuning._replace(margin=Margin.of(model, self.delta)))
         return Decided(decision, model, None)
 
@@ -261,20 +259,6 @@ class PlugInPolicy(Promise[PlugInNumbers]):
             few = hardly_reached(model, tuning, None, usual)
             tuning = tuning._replace(ignored=None if few is None else few.states)
         return choose_cuts(model, tuning, order)
-
-
-def _may_be_sure(numbers: PlugInNumbers, model: EmpiricalModel, decision: Decision) -> bool:
-    """Whether margins are worth looking at: they are at least what the noisiest pair asks for in a second run."""
-    if 2.0 * numbers.delta >= 1.0 or model.off > EXACT:
-        return False
-    log_term, n = math.log(6.0 * numbers.sizes.pairs / numbers.delta), float(numbers.per_pair)
-    spread = model.spread_of_some() - (0.0 if numbers.known_rewards else (1.0 - numbers.gamma) / 2.0)
-    least = min(numbers.sizes.kappa * math.sqrt(log_term / (2.0 * n)), spread * math.sqrt(2.0 * log_term / n))
-    if decision.nearest <= 2.0 * max(least, 0.0) * numbers.sizes.horizon:
-        return False
-    # A rule that looks at losses must tell what it accepts from what it does not, whatever the error of Q^.
-    gaps = model.gap_of(decision.outputs["policy"])
-    return decision.loss is None or Margin.of(model, numbers.delta, least=True).loss(float(gaps.max())) < numbers.spent
 
 
 def _sentences(

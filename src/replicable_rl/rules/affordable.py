@@ -42,22 +42,21 @@ class AffordableTolerance(Ordered):
         order, weight, margin = self.preferred(model.n_actions), state_weights(model, tuning), tuning.margin
         limit = tuning.spent * (LEAST + (1.0 - LEAST) * w)
         stretch = _stretch(margin, tuning) if margin is not None else 1.0
-        nearest, sure, lost, affordable = np.inf, margin is not None, 0.0, False
+        sure, lost, affordable = margin is not None, 0.0, False
         policy = np.full(model.n_states, -1)
         for x in tolerances(model.sizes, tuning.spent):
             before, r = policy, np.full(model.n_states, x * (1.0 + u))
-            policy, room, clear = first_within(model.gap, r, order, weight, margin, stretch)
-            nearest = min(nearest, room)
+            policy, sure = first_within(model.gap, r, order, weight, margin if sure else None, stretch)
             if not np.array_equal(policy, before):
-                affordable, lost = model.loses_at_most(policy, limit, tuning.over, roughly=margin is None)
-            if margin is not None:
-                sure = sure and clear and abs(lost - limit) > margin.loss(float(model.gap_of(policy).max()))
+                affordable, lost = model.loses_at_most(policy, limit, tuning.over, roughly=not sure)
+            if sure and margin is not None:
+                sure = abs(lost - limit) > margin.loss(float(model.gap_of(policy).max()))
             if affordable:
                 break
         else:  # what the bound on the losses excludes, up to rounding
             policy, sure, lost, x = model.best.policy, False, 0.0, 0.0
         said = f"tolerance {x:g}, which costs at most {lost:.2g} on the empirical model"
-        return Decision({"policy": policy}, nearest, sure, lost, said)
+        return Decision({"policy": policy}, sure, lost, said)
 
 
 def state_weights(model: EmpiricalModel, tuning: Tuning) -> Floats:

@@ -22,6 +22,5 @@ class Greedy(Rule):
     def decide(self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning) -> Decision:
         """Take the best action, the lowest-numbered among equals."""
         others = np.arange(model.n_actions) != model.best.policy[:, None]
-        gaps = model.gap[others]
-        sure = tuning.margin is not None and bool((gaps > tuning.margin.gap[others]).all())
-        return Decision({"policy": model.best.policy}, float(gaps.min(initial=np.inf)), sure)
+        sure = tuning.margin is not None and bool((model.gap > tuning.margin.gap)[others].all())
+        return Decision({"policy": model.best.policy}, sure)

@@ -41,4 +41,4 @@ class SharedGumbel(Rule):
         chosen, others = (np.arange(model.n_states), policy), np.arange(model.n_actions) != policy[:, None]
         behind = score[chosen][:, None] - score
         sure = margin is not None and bool((behind > margin.q + margin.q[chosen][:, None])[others].all())
-        return Decision({"policy": policy}, float(behind[others].min(initial=np.inf)), sure)
+        return Decision({"policy": policy}, sure)

@@ -65,16 +65,9 @@ def threshold(visits: Floats, shared: SharedRandomness | None) -> float:
 
 
 class EmpiricalModel:
-    """What counts say of a problem: the model, Q^ on it, gaps and losses; all normalised.
+    """What one batch of counts says of a problem: the model, Q^ on it, gaps and losses; all normalised.
 
-    Parameters
-    ----------
-    problem : Source
-        Whose counts they are: sizes, discount, reward range, known rewards and first state.
-    counts : OutcomeCounts or TransitionCounts
-        One batch; each pair has its own number of samples.
-    fewest : float
-        A pair with fewer samples counts as one that was never tried.
+    A pair with less than ``fewest`` samples counts as one that was never tried.
     """
 
     def __init__(self, problem: Source, counts: OutcomeCounts | TransitionCounts, *, fewest: float = 1.0) -> None:
@@ -128,7 +121,7 @@ class EmpiricalModel:
         """The exact plan."""
         return optimal_values(self.table)
 
-    @property
+    @cached_property
     def gain(self) -> float:
         """What the best policy gains over the uniform one on the model, from the first state on."""
         return gain_of(self.table, self.best)
@@ -147,11 +140,6 @@ class EmpiricalModel:
     def gap(self) -> Floats:
         """How much worse than the best action each action is, (S, A); infinitely, where it is not allowed."""
         return self.best.value[:, None] - self.q
-
-    @cached_property
-    def rewards(self) -> Floats:
-        """The mean reward of every pair, (S, A)."""
-        return self._means(self.table.rows.reward)
 
     @cached_property
     def fewest(self) -> float:
@@ -273,7 +261,7 @@ class EmpiricalModel:
     @cached_property
     def spread_between(self) -> Floats:
         """The same, as if every transition had one reward, the mean of those that came with it."""
-        return self._deviation(self.table.rows.reward, self.gamma, self.n_states)
+        return self._deviation(self.table.rows.reward, self.gamma)
 
     @property
     def noise(self) -> Floats:
@@ -281,19 +269,19 @@ class EmpiricalModel:
         return self.spread / np.sqrt(np.maximum(self.visits.reshape(self.gap.shape), 1.0))
 
     def spread_of_some(self) -> float:
-        """Return the largest of some of them, the first."""
-        return float(self._deviation(self.table.rows.reward, self.gamma, min(_SOME, self.n_states)).max())
+        """Return the largest spread in some states, the first."""
+        return float(self._deviation(self.table.rows.reward, self.gamma, _SOME).max())
 
-    def _deviation(self, added: Floats, factor: float, states: int) -> Floats:
+    def _deviation(self, added: Floats, factor: float, states: int | None = None) -> Floats:
         """Return the standard deviation of ``added + factor * V^`` after each pair of the first states, (S, A)."""
-        rows, many = self.table.rows, states * self.n_actions
+        rows, many = self.table.rows, min(states or self.n_states, self.n_states) * self.n_actions
         seen = slice(int(rows.indptr[many]))
         row = np.repeat(np.arange(many), np.diff(rows.indptr[: many + 1]))
         x, p = added[seen] + factor * self.best.value[rows.next_state[seen]], rows.probability[seen]
         off = x - sums(row, p * x, many)[row]
-        return np.sqrt(sums(row, p * off * off, many)).reshape(states, self.n_actions)
+        return np.sqrt(sums(row, p * off * off, many)).reshape(-1, self.n_actions)
 
-    def _means(self, x: Floats) -> Floats:
+    def means(self, x: Floats) -> Floats:
         """Return the mean of x over the outcomes of each pair, (S, A)."""
         rows = self.table.rows
         return sums(rows.row, rows.probability * x, self.visits.size).reshape(self.n_states, self.n_actions)
@@ -309,8 +297,8 @@ class EmpiricalModel:
         bound = (self.gamma if self.known_rewards else 1.0) * hoeffding
         if value_error is not None:
             log_term, rows = math.log(6.0 * pairs / delta), self.table.rows
-            off = self._means(value_error[rows.next_state] ** 2)
-            seen = self._deviation(np.zeros(rows.next_state.size), 1.0, self.n_states) + np.sqrt(off)
+            off = self.means(value_error[rows.next_state] ** 2)
+            seen = self._deviation(np.zeros(rows.next_state.size), 1.0) + np.sqrt(off)
             sigma = seen * np.sqrt(some / (some - 1.0)) + np.sqrt(2.0 * log_term / (some - 1.0))
             bernstein = self.gamma * (np.sqrt(2.0 * log_term / some) * sigma + log_term / (3.0 * some))
             learned = 0.0 if self.known_rewards else (1.0 - self.gamma) * hoeffding
@@ -325,15 +313,14 @@ class EmpiricalModel:
         probability delta too.
         """
         c = self.mean_error(delta)
-        w = self.carried(c)
+        w = self._carried(c)
         for _ in range(ROUNDS):  # the closer V^ is known to be, the closer the variance
             c, before = np.minimum(c, self.mean_error(delta, w.max(axis=1))), float(w.max())
-            w = self.carried(c)
+            w = self._carried(c)
             if w.max() > WORTH * before:
                 break
         return w, min(1.0, float(c.max()) / (1.0 - self.gamma) + ROUNDING)
 
-    def carried(self, c: Floats) -> Floats:
-        """Return w for the errors c of the means."""
+    def _carried(self, c: Floats) -> Floats:
         planned = optimal_values(self.table, rewards=c)
         return np.clip(planned.q + planned.error + ROUNDING, 0.0, 1.0)

@@ -41,65 +41,40 @@ _LOG = "process"  # the id of what a log is a sample of
 class Cuts(Artifact):
     """What the first lab publishes: a tolerance for every state, and what it decided itself.
 
-    Attributes
-    ----------
-    tolerances : (S,) floats
-        r(s), in values normalised to [0, 1].
-    policy : (S,) integers
-        What the first lab's own data decide with them.
-    margins : (S,) floats
-        The room of every state, in standard deviations of a gap; infinite where nothing is compared.
-    order : tuple of int
-        In which order actions are preferred.
-    problem : ObjectSpec
-        Whose states these are.
-    epsilon : float
-        The loss that was allowed.
-    samples : float
-        The samples of the pair that has fewest.
-    names : Labels, optional
-        What states and actions are called: those of a log, which no id stands for.
+    ``margins`` are the room of every state, in standard deviations of a gap; infinite where nothing is compared.
     """
 
     saved_as: ClassVar[str] = "cuts"
-    tolerances: Floats
-    policy: Integers
+    tolerances: Floats  # r(s), in values normalised to [0, 1]
+    policy: Integers  # what the first lab's own data decide with them
     margins: Floats
-    order: tuple[int, ...]
-    problem: ObjectSpec
-    epsilon: float
-    samples: float
-    names: Labels | None = None
+    order: tuple[int, ...]  # in which actions are preferred
+    problem: ObjectSpec  # whose states these are
+    epsilon: float  # the loss that was allowed
+    samples: float  # of the pair that has fewest
+    names: Labels | None = None  # of the states and actions of a log, which no id stands for
 
     def __post_init__(self) -> None:
-        order, columns = check_order("Cuts", self.order), ("tolerances", "policy", "margins")
-        tolerances, policy, margins = (check_numbers("Cuts", name, vars(self)[name]).copy() for name in columns)
+        order, names = check_order("Cuts", self.order), self.names
+        tolerances, policy, margins = (
+            check_numbers("Cuts", name, vars(self)[name]).copy() for name in ("tolerances", "policy", "margins")
+        )
         if tolerances.ndim != 1 or not tolerances.size or not tolerances.shape == policy.shape == margins.shape:
             raise InvalidInput(
                 f"Cuts: there must be one tolerance, action and margin for every state, got {tolerances.size}, "
                 f"{policy.size} and {margins.size}."
             )
-        rules = {
-            "tolerances": (tolerances, np.isfinite(tolerances) & (tolerances >= 0.0), "finite numbers >= 0"),
-            "policy": (policy, np.isin(policy, order), f"actions in 0..{len(order) - 1}"),
-            "margins": (margins, margins >= 0.0, "numbers >= 0"),
-        }
-        for name, (column, right, rule) in rules.items():
-            if not right.all():
-                state = int(np.argmin(right))
-                raise InvalidInput(f"Cuts: {name} must be {rule}, got {column[state]:g} for state {state}.")
-            kept = column.astype(np.int64) if name == "policy" else column
-            kept.setflags(write=False)
-            object.__setattr__(self, name, kept)
-        if not isinstance(self.problem, ObjectSpec):
-            raise InvalidInput(f"Cuts: problem must be an ObjectSpec, got {shown(self.problem)}.")
-        names = self.names
+        if not (np.isfinite(tolerances) & (tolerances >= 0.0)).all() or not np.isin(policy, order).all():
+            raise InvalidInput(f"Cuts: tolerances must be finite and >= 0, and policy actions in 0..{len(order) - 1}.")
         if names is not None and (len(names.states or ()), len(names.actions or ())) != (policy.size, len(order)):
             raise InvalidInput(f"Cuts: names must hold one for every state and action, got {shown(names)}.")
-        object.__setattr__(self, "order", order)
-        object.__setattr__(self, "epsilon", check_share("Cuts", "epsilon", self.epsilon))
         samples = check_real("Cuts", "samples", self.samples, low=0.0, high=math.inf, rule="a number >= 0")
-        object.__setattr__(self, "samples", samples)
+        columns = {"tolerances": tolerances, "policy": policy.astype(np.int64), "margins": margins}
+        for column in columns.values():
+            column.setflags(write=False)
+        epsilon = check_share("Cuts", "epsilon", self.epsilon)
+        for name, value in {**columns, "order": order, "epsilon": epsilon, "samples": samples}.items():
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         of = self.problem.text if self.names is None else "a log"
@@ -175,32 +150,28 @@ class PublishedCuts(Rule):
 
     def check_problem(self, problem: Any) -> None:
         """Refuse cuts of another problem, or of another size."""
-        theirs, ours, remedy = self.cuts.problem, problem.spec, "Use cuts of this problem"
-        if is_log := theirs.id == ours.id == _LOG:
-            remedy = "Read the log with the states=... and actions=... of the cuts"
+        theirs, ours = self.cuts.problem, problem.spec
         published, sizes = (self.cuts.tolerances.size, len(self.cuts.order)), (problem.n_states, problem.n_actions)
-        if published != sizes:
-            raise InvalidInput(
-                f"PublishedCuts: the cuts are for {published[0]} states and {published[1]} actions, the problem has "
-                f"{sizes[0]} and {sizes[1]}. {remedy}."
-            )
-        if theirs == ours:
+        if published == sizes and theirs == ours:
             return
-        if not is_log:
-            raise InvalidInput(f"PublishedCuts: the cuts are of {theirs.text}, and this is {ours.text}. {remedy}.")
-        there, here = theirs.params, ours.params
-        name = next(name for name in {**there, **here} if there.get(name) != here.get(name))
-        option = {"ends": "done", "names": "states=... and actions"}.get(name, name)
-        raise InvalidInput(
-            f"PublishedCuts: the cuts are of another process, whose {name} differ. Read the log with the same "
-            f"{option}=..., or with none, as they did."
-        )
+        what = f"the cuts are of {theirs.text}, and this is {ours.text}. Use cuts of this problem"
+        if published != sizes:
+            what = (
+                f"the cuts are for {published[0]} states and {published[1]} actions, the problem has {sizes[0]} and "
+                f"{sizes[1]}. Use cuts of this problem, and read a log with the states=... and actions=... of the cuts"
+            )
+        elif theirs.id == ours.id == _LOG:
+            there, here = theirs.params, ours.params
+            name = next(name for name in {**there, **here} if there.get(name) != here.get(name))
+            option = {"ends": "done", "names": "states=... and actions"}.get(name, name)
+            what = f"{name} differ in the process of the cuts. Read the log with the same {option}=..., as they did"
+        raise InvalidInput(f"PublishedCuts: {what}.")
 
     def decide(self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning) -> Decision:
         """Follow the cuts, unless these data speak against them: they cost too much, beyond doubt."""
         self.check_problem(model)
         r, margin, limit = self.cuts.tolerances, tuning.margin, tuning.spent
-        policy, nearest, sure = first_within(model.gap, r, np.array(self.order), margin=margin)
+        policy, sure = first_within(model.gap, r, np.array(self.order), margin=margin)
         affordable, lost = model.loses_at_most(policy, limit, tuning.over)
         if doubtful := not affordable:
             limit += decisions.DOUBT * model.loss_deviation(policy, tuning.over)
@@ -213,6 +184,6 @@ class PublishedCuts(Rule):
         said += f", more than {tuning.spent:.2g} by no more than noise explains" if doubtful else ""
         others = int((policy != self.cuts.policy).sum())
         said += f"; {plural(others, 'state')} decided otherwise than published" if others else "; the published policy"
-        if margin is not None:
-            sure = sure and tuning.spent - lost > margin.loss(float(model.gap_of(policy).max()))
-        return Decision({"policy": policy}, nearest, sure, lost, said)
+        if sure and margin is not None:
+            sure = tuning.spent - lost > margin.loss(float(model.gap_of(policy).max()))
+        return Decision({"policy": policy}, sure, lost, said)

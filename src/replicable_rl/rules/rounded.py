@@ -35,4 +35,4 @@ class RoundedQ(Rule):
         room = model.support.settle(rounded.room, np.inf)
         sure = tuning.margin is not None and bool((room > tuning.margin.q).all())
         answer = model.support.settle(rounded.answer)
-        return Decision({"value": answer, "policy": greedy(answer)}, float(room.min()), sure)
+        return Decision({"value": answer, "policy": greedy(answer)}, sure)

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, shown, speaking_as
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.model import EmpiricalModel, Floats, Integers
@@ -34,15 +33,21 @@ class Margin(NamedTuple):
     rows: float  # the largest distance of two rows, in l1
     policies: float  # the largest distance of two values of one deterministic policy
 
-    def __repr__(self) -> str:
-        return short_repr(self)
-
     @classmethod
     def of(cls, model: EmpiricalModel, delta: float, *, least: bool = False) -> Margin:
-        """Return what holds for both runs, except with probability ``delta`` in each; ``least``: if Q^ were exact."""
-        w, other = (np.zeros((1, 1)), 0.0) if least else model.value_error(delta / 2.0)
-        best = w.max(axis=1, keepdims=True)
+        """Return what holds for both runs, except with probability ``delta`` in each.
+
+        ``least``: what is at least as small as that and found at once, by what a noisy pair asks for in a second run.
+        """
         sizes, n = model.sizes, max(model.fewest, 1.0)
+        if least:
+            log_term = math.log(6.0 * sizes.pairs / delta)
+            spread = max(model.spread_of_some() - (0.0 if sizes.known_rewards else (1.0 - sizes.gamma) / 2.0), 0.0)
+            mean = min(sizes.kappa * math.sqrt(log_term / (2.0 * n)), spread * math.sqrt(2.0 * log_term / n))
+            w, other = np.zeros(model.gap.shape), mean * sizes.horizon
+        else:
+            w, other = model.value_error(delta / 2.0)
+        best = w.max(axis=1, keepdims=True)
         return cls(
             q=w + other + ROUNDING,
             gap=w + best + 2.0 * other + ROUNDING,
@@ -73,27 +78,19 @@ class Tuning(NamedTuple):
     ignored: NDArray[np.bool_] | None = None
     margin: Margin | None = None
 
-    def __repr__(self) -> str:
-        return short_repr(self)
-
 
 class Decision(NamedTuple):
     """What a rule decided, and how clearly.
 
-    ``outputs`` has a policy, and what else the rule stands for, by level. ``nearest`` is how near a number came to its
-    threshold, in units of Q^, infinite where nothing was compared; ``sure`` says whether every comparison was further
-    off than the margin. ``loss`` is that on the empirical model, where the rule looked at it, and ``said`` goes into
-    the status of the run.
+    ``outputs`` has a policy, and what else the rule stands for, by level. ``sure`` says whether every comparison was
+    further off than the margin. ``loss`` is that on the empirical model, where the rule looked at it, and ``said`` goes
+    into the status of the run.
     """
 
     outputs: Mapping[str, Any]
-    nearest: float = math.inf
     sure: bool = False
     loss: float | None = None
     said: str = ""
-
-    def __repr__(self) -> str:
-        return short_repr(self)
 
 
 class Rule(ABC):
@@ -205,14 +202,6 @@ def check_order(owner: str, order: Sequence[int], n_actions: int | None = None) 
     return actions
 
 
-class Compared(NamedTuple):
-    """A policy, how near a gap came to the tolerance of its state, and whether a second run compares alike."""
-
-    policy: Integers
-    nearest: float
-    sure: bool
-
-
 def first_within(
     gap: Floats,
     tolerance: Floats,
@@ -220,25 +209,25 @@ def first_within(
     weight: Floats | None = None,
     margin: Margin | None = None,
     stretch: float = 1.0,
-) -> Compared:
+) -> tuple[Integers, bool]:
     """Return, for every state, the first action in ``order`` whose weighted gap is at most the state's tolerance.
 
-    The last action is taken where there is none, and so never compared. A second run's gaps are within ``margin``, and
-    its weights within the factor ``stretch``.
+    The last action is taken where there is none, and so never compared. Also return whether a second run is sure to
+    compare alike, whose gaps are within ``margin`` and whose weights within the factor ``stretch``.
 
-    >>> first_within(np.array([[0.2, 0.1, 0.0]]), np.array([0.15]), np.array([0, 1, 2])).policy.tolist()
-    [1]
+    >>> first_within(np.array([[0.2, 0.1, 0.0]]), np.array([0.15]), np.array([0, 1, 2]))
+    (array([1]), False)
     """
     from replicable_rl.planning._sweeps import team
     from replicable_rl.rules import _kernels
 
     policy, weight = np.empty(len(gap), dtype=np.int64), np.ones(len(gap)) if weight is None else weight
     with team(len(gap)) as each:
-        nearest = min(each(_kernels.first_within, gap, weight, tolerance, order, policy))
+        each(_kernels.first_within, gap, weight, tolerance, order, policy)
     if margin is None:
-        return Compared(policy, nearest, sure=False)
+        return policy, False
     beyond = (gap - margin.gap) * weight[:, None] / stretch > tolerance[:, None]
     within = (gap + margin.gap) * weight[:, None] * stretch < tolerance[:, None]
     beyond[:, order[-1]], within[:, order[-1]] = False, True
     taken = order[np.argmin(beyond[:, order], axis=1)]  # the first that may be within
-    return Compared(policy, nearest, bool(within[np.arange(len(gap)), taken].all()))
+    return policy, bool(within[np.arange(len(gap)), taken].all())

@@ -32,5 +32,5 @@ class RandomTolerance(Ordered):
         x, order = self.tolerance or tuning.parameter, self.preferred(model.n_actions)
         u = float(shared.uniform("decide/tolerance", shape=1)[0])
         r = np.full(model.n_states, x * (1.0 + u))
-        policy, nearest, sure = first_within(model.gap, r, order, margin=tuning.margin)
-        return Decision({"policy": policy}, nearest, sure)
+        policy, sure = first_within(model.gap, r, order, margin=tuning.margin)
+        return Decision({"policy": policy}, sure)
