@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import itertools
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -591,10 +592,11 @@ def test_losses_are_those_of_allowed_policies() -> None:
 # --- somebody's own ----------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class Careless(rr.Algorithm):
     """Takes action 0 everywhere."""
 
-    id = "careless-v1"
+    id: ClassVar[str] = "careless-v1"
 
     def solve(self, source: Any, shared: Any, rng: np.random.Generator) -> rr.Run:
         counts = source.draw(10, rng)

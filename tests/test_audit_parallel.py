@@ -233,7 +233,7 @@ def test_failing_run_on_workers_is_one_error_and_no_warning(grid: rr.TabularMDP)
 NURSERY = """
 import os, sys
 import replicable_rl as rr
-problem, algorithm = rr.make("two-goals-v1"), rr.make_algorithm("rpvi-v1", **{params})
+problem, algorithm = rr.make("two-goals-v1"), rr.ReplicablePhasedVI(**{params})
 rr.solve(problem, algorithm, shared_seed=1, sample_seed=1)
 print("ready", flush=True)
 for _ in sys.stdin:

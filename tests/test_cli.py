@@ -295,6 +295,7 @@ rr.register("needs-luck-v1", lambda: 1 / 0)
 rr.register(rr.Level("weights", implies=("policy",)))
 
 @rr.register
+@dataclasses.dataclass(frozen=True)
 class Odd(rr.Algorithm):
     id = "odd-v1"
     version = "1"
@@ -351,7 +352,7 @@ def test_a_plugin_that_cannot_be_imported(tmp_path: Path, module: str, text: str
         ("FrozenLak-v1", "Did you mean 'FrozenLake-v1'?"),
         ("garnet-v1:n_state=3", "there is no parameter 'n_state'. Did you mean 'n_states'?"),
         ("gridworld-v1", "parameter 'layout' is needed"),
-        ("chain-v1:slip=0,slip=1", "parameter 'slip' is given twice"),
+        ("chain-v1:slip=0,slip=1", "each once, and separated by commas"),
         ("chain-v1:gamma=nan", "gamma must be a discount in [0, 1), got nan"),
         ("FrozenLake-v1:colour=red", "colour"),
         ("CartPole-v1", "discrete observation_space"),
@@ -366,7 +367,7 @@ def test_bad_problems(run: Run, problem: str, message: str) -> None:
     ("algorithm", "message"),
     [
         ("rpvi", "Did you mean 'rpvi-v1'?"),
-        ("sarsa", "No algorithm is called 'sarsa'"),
+        ("sarsa", "No problem or algorithm is called 'sarsa'"),
         ("rpvi-v1:epsilon=0.1,delta=0.01", "parameter 'rho' is needed"),
         (f"{QUICK} --calls 5", "calls is also given as --calls"),
         ("phased-vi-v1 --delta 0.1 --epsilon nan", "epsilon must lie strictly between 0 and 1"),
@@ -455,7 +456,9 @@ def test_no_text_of_a_problem_is_a_traceback(text: str) -> None:
 def test_a_missing_file(run: Run, tmp_path: Path) -> None:
     for name in ("nowhere.npz", "no/where.npz"):
         assert run.refused("solve", tmp_path / name, QUICK, *SEEDS) == f"{tmp_path / name}: no such file."
-    assert run.refused("plan", tmp_path / "nowhere", QUICK).startswith(f"No problem is called '{tmp_path}/nowhere'.")
+    assert run.refused("plan", tmp_path / "nowhere", QUICK).startswith(
+        f"No problem or algorithm is called '{tmp_path}/nowhere'."
+    )
 
 
 # --- the real command: pipes -------------------------------------------------------------------

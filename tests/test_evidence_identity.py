@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import joblib
@@ -349,13 +349,12 @@ def test_an_id_that_no_longer_stands_for_code_of_gymnasium_needs_a_version(
         rr.audit(lake(), EXPLORE, shared_seeds=2, store=tmp_path / "runs.sqlite")
 
 
+@dataclass(frozen=True)
 class Recalling(rr.Algorithm):
     """An algorithm that remembers, where it does not count as a setting."""
 
-    version = "1"
-
-    def __init__(self, calls: int) -> None:
-        self.calls = calls
+    calls: int
+    version: ClassVar[str] = "1"
 
     @functools.cached_property
     def memo(self) -> dict[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ pytestmark = pytest.mark.usefixtures("one_database")
 DECIDE = rr.PlugInPolicy(0.05, 0.05, 0.2)
 
 
+@dataclass(frozen=True)
 class Own(rr.Algorithm):
     """Somebody's own algorithm."""
 

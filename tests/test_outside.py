@@ -22,7 +22,8 @@ from replicable_rl.audit import jobs
 from replicable_rl.registry import ALGORITHMS, PROBLEMS
 from replicable_rl.report.audits import store_page
 from replicable_rl.runs import LEVELS, in_order
-from replicable_rl.solve import algorithm_spec, solve_as
+from replicable_rl.runs.specs import algorithm_spec
+from replicable_rl.solve import solve_as
 from tests.commands import Result, run_here
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,7 +46,7 @@ def doors(own: ModuleType) -> rr.TabularMDP:
 
 @pytest.fixture
 def algorithm(own: ModuleType) -> Any:
-    return rr.make_algorithm("good-enough-v1", epsilon=0.05)
+    return rr.build(rr.ObjectSpec("good-enough-v1", {"epsilon": 0.05}))
 
 
 @pytest.fixture
@@ -189,7 +190,8 @@ KILLED = """
 import os, signal, sys, time
 import replicable_rl as rr
 from replicable_rl.audit import jobs
-from replicable_rl.solve import algorithm_spec, solve_as
+from replicable_rl.runs.specs import algorithm_spec
+from replicable_rl.solve import solve_as
 from examples import own
 made = []
 def until_killed(*arguments, **options):
@@ -238,7 +240,7 @@ def test_the_command_line_lists_and_solves(doors: rr.TabularMDP, algorithm: Any,
     assert [name for name in IDS if name not in listed.out] == []
     unknown = call("solve", "two-doors-v1", "good-enough-v1", "--epsilon", 0.05, "--shared-seed", 1, plugin=False)
     assert (unknown.code, unknown.out) == (2, "")
-    assert "No problem is called 'two-doors-v1'" in unknown.err or "No algorithm is called" in unknown.err
+    assert "is called 'two-doors-v1'" in unknown.err
     seeds = ("--shared-seed", 2023, "--sample-seed", 1)
     solved = call("solve", "two-doors-v1", "good-enough-v1", "--epsilon", 0.05, *seeds, "--save", tmp_path / "run.npz")
     assert (solved.code, solved.err) == (0, "")

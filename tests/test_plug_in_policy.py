@@ -25,7 +25,7 @@ from replicable_rl.report.audits import store_page
 from replicable_rl.report.page import render
 from replicable_rl.rules import SHIPPED, Decision, EmpiricalModel
 from replicable_rl.runs import CERTIFICATE, THIS_SEED
-from replicable_rl.solve import algorithm_spec
+from replicable_rl.runs.specs import algorithm_spec
 from replicable_rl.testing import check_algorithm
 
 GRID = rr.make("two-goals-v1")
@@ -195,7 +195,7 @@ def test_runs_are_stored_resumed_and_shown(tmp_path: Path) -> None:
 
 
 def test_an_algorithm_is_made_from_its_id_and_from_its_spec() -> None:
-    assert rr.make_algorithm("plug-in-policy-v1", **PROMISE, rule="tolerance") == plug_in(rule="tolerance")
+    assert rr.build(rr.ObjectSpec("plug-in-policy-v1", {**PROMISE, "rule": "tolerance"})) == plug_in(rule="tolerance")
     rules = (
         *RULES,
         rr.rules.RandomTolerance(0.01),
@@ -287,7 +287,7 @@ def test_a_rule_of_ones_own() -> None:
     assert not list(run.claims)
     assert set(run.claims.missing.values()) == {"rule=last-nearly-best is unknown to the proofs"}
     assert rr.audit(GRID, algorithm, shared_seeds=5).agreement("policy").estimate == 1.0
-    assert algorithm_spec(algorithm).params["rule"] == {"id": "last-nearly-best", "nearly": 0.01}
+    assert algorithm_spec(algorithm).params["rule"] == "last-nearly-best"
     check_algorithm(algorithm, problems=[GRID])
     with pytest.raises(InvalidInput, match=r"^PlugInPolicy: of rule='last-nearly-best' nothing is proved, so samples"):
         plug_in(rule=LastNearlyBest())

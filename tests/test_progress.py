@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl import compiled, progress, progress_bar
+from replicable_rl import compiled, progress
 from replicable_rl.cli import progress as cli_progress
 from replicable_rl.progress import announce, is_heard, listening, quiet, report, track, unheard, within
 
@@ -68,7 +68,7 @@ class View:
         self.closed = 0
         View.opened.append(self)
 
-    def show(self, pace: progress_bar.Pace) -> None:
+    def show(self, pace: progress.Pace) -> None:
         self.shown.append((pace.what, pace.done, pace.total))
 
     def say(self, sentence: str) -> None:
@@ -82,9 +82,9 @@ class View:
 def views(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[View]]:
     """Let somebody look, without patience."""
     View.opened = []
-    monkeypatch.setattr(progress_bar, "_view", View)
-    monkeypatch.setattr(progress_bar, "_PATIENCE", 0.0)
-    monkeypatch.setattr(progress_bar, "_EVERY", 0.0)
+    monkeypatch.setattr(progress, "_view", View)
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "_EVERY", 0.0)
     yield View.opened
     assert all(view.closed == 1 for view in View.opened)
 
@@ -111,7 +111,7 @@ def test_training_code_that_solves_opens_no_second_bar(views: list[View]) -> Non
 
 
 def test_another_thread_opens_no_second_bar(views: list[View]) -> None:
-    @progress_bar.bar_where_it_is_seen()
+    @progress.bar_where_it_is_seen()
     def outer() -> None:
         thread = threading.Thread(target=VERBS["solve"])
         thread.start()
@@ -153,8 +153,8 @@ def test_quiet_shows_and_says_nothing(views: list[View], monkeypatch: pytest.Mon
 @pytest.mark.parametrize(("value", "silent"), [("1", True), ("yes", True), ("0", False), ("", False)])
 def test_the_environment_may_ask_for_silence(value: str, silent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REPLICABLE_RL_QUIET", value)
-    monkeypatch.setattr(progress_bar, "_in_a_notebook", lambda: True)
-    assert (progress_bar._view() is None) is silent
+    monkeypatch.setattr(progress, "_in_a_notebook", lambda: True)
+    assert (progress._view() is None) is silent
 
 
 def test_the_environment_silences_the_command_line_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +169,7 @@ def test_the_environment_silences_the_command_line_too(monkeypatch: pytest.Monke
 def test_compilation_announces_itself_where_the_bar_is(views: list[View]) -> None:
     announcer = compiled._Announcer()
 
-    @progress_bar.bar_where_it_is_seen()
+    @progress.bar_where_it_is_seen()
     def work() -> None:
         announcer.on_start(None)
         announcer.on_start(None)
@@ -179,9 +179,9 @@ def test_compilation_announces_itself_where_the_bar_is(views: list[View]) -> Non
 
 
 def test_the_bar_appears_while_the_first_item_takes_long(views: list[View], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress_bar, "_PATIENCE", 0.05)
+    monkeypatch.setattr(progress, "_PATIENCE", 0.05)
 
-    @progress_bar.bar_where_it_is_seen()
+    @progress.bar_where_it_is_seen()
     def work() -> list[tuple[str, int, int]]:
         for _ in track(range(1), "runs"):
             time.sleep(0.5)
@@ -192,13 +192,13 @@ def test_the_bar_appears_while_the_first_item_takes_long(views: list[View], monk
 
 
 def test_short_work_shows_nothing(views: list[View], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress_bar, "_PATIENCE", 60.0)
+    monkeypatch.setattr(progress, "_PATIENCE", 60.0)
     VERBS["audit"]()
     assert views[0].shown == []
 
 
 def test_a_report_costs_nothing_to_speak_of() -> None:
-    listener = progress_bar._Listener(View())  # type: ignore[arg-type]  # it looks as well
+    listener = progress._Listener(View())  # type: ignore[arg-type]  # it looks as well
     shows = 0
     with listening(listener.note):
         for _ in track(range(20_000), "items"):
@@ -223,7 +223,7 @@ def test_parts_say_of_what_they_are_a_part() -> None:
 def test_the_pace_counts_from_the_first_report(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    pace = progress_bar.Pace()
+    pace = progress.Pace()
     pace.note("runs", 50, 100)
     assert (pace.rate, pace.left) == ("", "")
     now[0] += 10.0
@@ -241,7 +241,7 @@ def test_the_pace_counts_from_the_first_report(monkeypatch: pytest.MonkeyPatch) 
 def test_rates_read_well(done: int, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    pace = progress_bar.Pace()
+    pace = progress.Pace()
     pace.note("runs", 0, done)
     now[0] = 10.0
     pace.note("runs", done, done)
@@ -252,14 +252,14 @@ def test_rates_read_well(done: int, text: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_nothing_is_shown_when_piped(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress_bar, "_PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
     VERBS["audit"]()
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_process_without_standard_error_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
-    assert progress_bar._view() is None
+    assert progress._view() is None
 
 
 class Handle:
@@ -288,9 +288,9 @@ def test_in_a_notebook_the_bar_is_a_line_that_is_updated(monkeypatch: pytest.Mon
     fake_display.display = display  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "IPython", fake)
     monkeypatch.setitem(sys.modules, "IPython.display", fake_display)
-    monkeypatch.setattr(progress_bar, "_PATIENCE", 0.0)
-    monkeypatch.setattr(progress_bar, "_EVERY", 0.0)
-    with progress_bar.bar_where_it_is_seen():
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "_EVERY", 0.0)
+    with progress.bar_where_it_is_seen():
         announce("Compiling <b>once</b>")
         for _ in track(range(2), "<runs>"):
             pass
@@ -300,7 +300,7 @@ def test_in_a_notebook_the_bar_is_a_line_that_is_updated(monkeypatch: pytest.Mon
     assert all("<runs>" not in one["text/html"] for one in seen)
     assert seen[-1] == {"text/html": "", "text/plain": ""}
     shell.kernel = None  # IPython on a terminal
-    assert progress_bar._view() is None
+    assert progress._view() is None
 
 
 SCRIPT = """

@@ -9,7 +9,6 @@ import json
 import math
 import pickle
 import struct
-import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,6 @@ import replicable_rl as rr
 from replicable_rl import canonical, errors
 from replicable_rl.canonical import array_digest, canonical_json, json_digest, record_json
 from replicable_rl.progress import listening, track
-from replicable_rl.registry import has_parameter
 from replicable_rl.runs import (
     LEVELS,
     OURS,
@@ -45,12 +43,10 @@ from replicable_rl.runs import (
     implied,
     in_order,
     level_of,
-    load_plugins,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -506,9 +502,9 @@ def test_values_and_actions_make_a_run_exactly_if_they_fit(q: NDArray[Any], poli
     [
         ({}, r"^Run: outputs must be a mapping of levels"),
         ({"polcy": [0]}, r"^level must be one of .*, got 'polcy'\. Did you mean 'policy'\?$"),
-        ({"policy": []}, r"^Run: policy must be an array of numbers, got float64 of shape \(0,\)\.$"),
-        ({"policy": [[0], [0, 1]]}, r"^Run: policy must be an array of numbers, got rows of several lengths\.$"),
-        ({"policy": None}, r"^Run: policy must be an array of numbers, got object"),
+        ({"policy": []}, r"^Run: policy must be an array of numbers, got"),
+        ({"policy": [[0], [0, 1]]}, r"^Run: policy must be an array of numbers, got"),
+        ({"policy": None}, r"^Run: policy must be an array of numbers, got None"),
         ({"policy": [NAN]}, r"^Run: policy must hold numbers, got NaN\. Find where"),
         ({"policy": np.array([2**63], dtype=np.uint64)}, r"^Run: policy must hold numbers of 64 bits, got uint64 that"),
         ({"model": "chain-v1"}, r"^Run: a model must be a TabularMDP, got str\.$"),
@@ -759,77 +755,6 @@ def test_a_level_of_ones_own_keeps_outputs_of_its_own_kind() -> None:
     assert run != Run.of({"policy": [0], "rule": "go"})
     with pytest.raises(rr.InvalidInput, match=r"^Run: rule must be a text\.$"):
         Run.of({"rule": 5})
-
-
-# --- plugins ---------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:
-    """Install a package that names its module under our entry points."""
-
-    def install(name: str, code: str) -> None:
-        info = tmp_path / f"{name}-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[replicable_rl.plugins]\n{name} = {name}_module\n")
-        (tmp_path / f"{name}_module.py").write_text(code)
-        load_plugins.cache_clear()
-
-    monkeypatch.syspath_prepend(tmp_path)
-    yield install
-    load_plugins.cache_clear()
-    for module in [name for name in sys.modules if name.endswith("_module")]:
-        del sys.modules[module]
-
-
-OWN = """
-import dataclasses
-import replicable_rl as rr
-
-rr.register(rr.Level("plugged"))
-rr.register("plugged-problem-v1", lambda n=3: rr.make("chain-v1", n_states=n))
-
-@rr.register
-@dataclasses.dataclass(frozen=True)
-class Plugged(rr.Algorithm):
-    m: int = 1
-    id = "plugged-v1"
-    def solve(self, source, shared, rng):
-        return rr.Run.of({"plugged": source.draw(self.m, rng).count}, samples=self.m * source.n_states)
-"""
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda: rr.make("plugged-problem-v1"),
-        lambda: rr.make_algorithm("plugged-v1"),
-        lambda: rr.build(ObjectSpec("plugged-v1")),
-        lambda: level_of("plugged"),
-        lambda: has_parameter("plugged-v1", "m") or pytest.fail("it has"),
-    ],
-    ids=["problem", "algorithm", "spec", "level", "parameter"],
-)
-def test_what_an_installed_package_registers_is_there_when_it_is_asked_for(
-    plugin: Callable[[str, str], None], ask: Callable[[], Any]
-) -> None:
-    with pytest.raises((rr.InvalidInput, pytest.fail.Exception)):
-        ask()
-    plugin("plugged", OWN)
-    ask()
-    run = rr.solve(rr.make("plugged-problem-v1"), rr.make_algorithm("plugged-v1"), shared_seed=1, sample_seed=1)
-    assert list(run.fingerprints) == ["plugged"]
-
-
-def test_a_package_that_cannot_be_imported_is_named(plugin: Callable[[str, str], None]) -> None:
-    plugin("broken", "raise RuntimeError('no licence.')")
-    with pytest.raises(rr.InvalidInput, match=r"^plugin broken: cannot be loaded \(RuntimeError: no licence\)\.$"):
-        rr.make("plugged-problem-v1")
-    assert rr.make("chain-v1").n_states == 5  # what ships needs nobody's package
-    assert rr.build(ObjectSpec("chain-v1")) == rr.make("chain-v1")
-    assert rr.build(ObjectSpec("phased-vi-v1", {"epsilon": 0.1, "delta": 0.1})) == rr.PhasedVI(0.1, 0.1)
-    assert has_parameter("rpvi-v1", "rho")
 
 
 # --- progress --------------------------------------------------------------------------------

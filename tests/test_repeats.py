@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -259,6 +260,7 @@ def test_two_processes_that_remember_are_found(train: Callable[[int, int], list[
         is_said(rr.audit_callable(train, shared_seeds=60, rho=0.2, n_jobs=n_jobs))
 
 
+@dataclass(frozen=True)
 class Cached(rr.Algorithm):
     """An algorithm that keeps its first answer."""
 

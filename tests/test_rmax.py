@@ -13,8 +13,8 @@ import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.queries import Fixed, Means, Mechanism, Plain, Query, Randomised, Rounded, RStat, Threshold
 from replicable_rl.runs import FIXED_SEED
+from replicable_rl.runs.specs import algorithm_spec
 from replicable_rl.sampling import EpisodeCounts
-from replicable_rl.solve import algorithm_spec
 from tests.statistics import SEED, Like
 
 PROBLEMS: dict[str, tuple[Callable[[], rr.TabularMDP], rr.ReplicableRMax]] = {
@@ -445,7 +445,7 @@ def test_ingredients_of_somebodys_own_run_and_nothing_is_proved_of_them() -> Non
     assert set(run.history["stop_below"]) == {0.025}
     assert set(run.history["threshold"]) == {own.plan(mdp).numbers.known}
     assert run.fingerprints.model != other.fingerprints.model
-    assert algorithm_spec(own).params["estimate"] == {"id": "twice-1", "factor": 1.0}
+    assert algorithm_spec(own).params["estimate"] == "twice-1"
     plan = own.plan(mdp).numbers
     assert (plan.error_proved, plan.rho_proved, plan.accuracy_proved, plan.replicability_proved) == (
         1.0,

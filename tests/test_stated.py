@@ -23,8 +23,7 @@ from replicable_rl.cli.plans import show_plans
 from replicable_rl.diagnose import sizes
 from replicable_rl.problem.shipped import two_goals
 from replicable_rl.queries import Rounded
-from replicable_rl.runs import OURS, SHIPPED, Claim, Claims, LibraryClaim, RunSpec, provider
-from replicable_rl.solve import solve_as
+from replicable_rl.runs import OURS, SHIPPED, Claim, Claims, LibraryClaim, provider
 from replicable_rl.store import RunStore
 from tests.statistics import Like
 
@@ -204,24 +203,12 @@ def test_so_it_is_in_what_training_code_returns() -> None:
         says_nothing_proved(run)
 
 
-@pytest.mark.parametrize("where", ["plan", "_numbers", "solve"])
-def test_a_class_of_this_library_that_was_changed_claims_nothing(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = getattr(rr.ReplicablePhasedVI, where)
-    monkeypatch.setattr(rr.ReplicablePhasedVI, where, lambda *given, **named: honest(*given, **named))
-    algorithm = rr.ReplicablePhasedVI.__new__(rr.ReplicablePhasedVI)
-    algorithm.__dict__.update(vars(HONEST))
-    assert provider(algorithm) != OURS
-    spec = RunSpec(GRID.spec, rr.ObjectSpec("rpvi-v1"), 1, rr.Drawn(1))
-    says_nothing_proved(solve_as(spec, GRID, algorithm))
-
-
 def test_rules_and_estimates_that_pretend() -> None:
     assert provider(with_a_rule()) == __name__
-    with pytest.raises(rr.InvalidInput, match="id 'rstat'"):
+    with pytest.raises(rr.InvalidInput, match="estimate must be"):
         rr.ReplicableRMax(0.1, 0.001, 0.2, 60, estimate=HalfRounded())
     assert provider(with_an_estimate()) == __name__
-    with pytest.raises(rr.InvalidInput, match="id 'rstat'"):
-        rr.solve(GRID, with_an_estimate(), shared_seed=1)
+    says_nothing_proved(rr.solve(GRID, with_an_estimate(), shared_seed=1))
 
     class Mine(rr.rules.Greedy):
         pass

@@ -23,7 +23,7 @@ from replicable_rl.errors import InvalidInput
 from replicable_rl.report.audits import store_page
 from replicable_rl.report.page import write
 from replicable_rl.runs import AuditSpec, ObjectSpec, Training
-from replicable_rl.solve import algorithm_spec
+from replicable_rl.runs.specs import algorithm_spec
 
 CHAIN = rr.make("chain-v1")  # 5 states, 2 actions; to the left is best
 PROBE = np.linspace(-1.0, 1.0, 11)

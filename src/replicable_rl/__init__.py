@@ -38,7 +38,7 @@ from replicable_rl.problem.support import greedy
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import quiet
 from replicable_rl.randomness import SharedRandomness
-from replicable_rl.registry import build, load, make, make_algorithm, register, save
+from replicable_rl.registry import build, load, make, register, save
 from replicable_rl.report.drawing import draw
 from replicable_rl.runs import (
     Algorithm,
@@ -117,7 +117,6 @@ __all__ = [
     "gridworld",
     "load",
     "make",
-    "make_algorithm",
     "optimal_values",
     "plan",
     "plot",

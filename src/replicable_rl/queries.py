@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_numbers, shown
 from replicable_rl.randomness import SharedRandomness
-from replicable_rl.runs import OURS, provider
+from replicable_rl.runs.specs import OURS, Setting, provider
 from replicable_rl.theory.rstat import pieces_of
 
 if TYPE_CHECKING:
@@ -191,15 +191,10 @@ def rstat(means: ArrayLike, offset: ArrayLike, width: float, *, form: Form = "mi
     return RoundedMeans(answer, k.astype(np.int64), room)
 
 
-class Ingredient(ABC):
+class Ingredient(Setting):
     """What mechanisms and thresholds share: an id, and the parameter of algorithms that takes them."""
 
     parameter: ClassVar[str]
-
-    @property
-    @abstractmethod
-    def id(self) -> str:
-        """What identities say of it."""
 
     @classmethod
     def of(cls, value: object) -> Self:

@@ -1,34 +1,29 @@
 """Readable, versioned ids for problems and algorithms, and the objects they stand for.
 
 An id is for ever: what ``two-goals-v1`` means never changes; a better one is ``-v2``. Ids of your own are added with
-:func:`register`, from your program or from a package that names its module under the entry points
-``replicable_rl.plugins``. They then work in `make`, in stored specs and on the command line. A file, too, stands for an
-object: :func:`save` and :func:`load`.
+:func:`register`. They then work in `make` and in stored specs, and on the command line, which is told of the module by
+``--plugin``. A file, too, stands for an object: :func:`save` and :func:`load`.
 """
 
 from __future__ import annotations
 
 import inspect
-import os
 import re
-from collections.abc import Callable, Mapping
-from decimal import Decimal
+from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from replicable_rl import problem as problems
-from replicable_rl.canonical import Json
 from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean, shown
 from replicable_rl.files import Artifact, Name, load_artifact, replacing, write_artifact
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.rules import Cuts
 from replicable_rl.runs import ALGORITHMS as ALGORITHMS
-from replicable_rl.runs import LEVELS, Algorithm, Level, ObjectSpec, Run, add_level, is_reloaded
-from replicable_rl.runs import load_plugins as load_plugins
+from replicable_rl.runs import LEVELS, Level, ObjectSpec, Run, add_level
+from replicable_rl.runs.specs import is_reloaded
 
 _GYMNASIUM = "gymnasium/"
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*-v[0-9]+")
-_SCIENTIFIC = re.compile(r"-?([0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})e\+?[0-9]{1,3}", re.IGNORECASE)
 Kind = TypeVar("Kind")
 
 PROBLEMS: dict[str, Callable[..., TabularMDP]] = {
@@ -139,18 +134,6 @@ def unshipped_levels() -> dict[str, Level]:
     return {name: level for name, level in LEVELS.items() if name not in _SHIPPED_LEVELS}
 
 
-def _known(table: Mapping[str, Any], kind: str, id: str) -> Any:
-    """Return what makes an id, or say which ids there are."""
-    if not isinstance(id, str):
-        raise UnknownId(f"A {kind} has a text for an id, got {shown(id)}.")
-    if id not in table:
-        load_plugins()
-    if id not in table:
-        hint = did_you_mean(id, table) or f" Known: {', '.join(table)}."
-        raise UnknownId(f"No {kind} is called {shown(id)}.{hint}")
-    return table[id]
-
-
 def build(spec: ObjectSpec) -> Any:
     """Return the problem or the algorithm that a spec stands for.
 
@@ -168,21 +151,39 @@ def build(spec: ObjectSpec) -> Any:
     """
     if not isinstance(spec, ObjectSpec):
         raise InvalidInput(f"build: spec must be an ObjectSpec, got {shown(spec)}.")
-    if spec.id not in ALGORITHMS and spec.id not in PROBLEMS:
-        load_plugins()
+    constructor = PROBLEMS.get(spec.id) or ALGORITHMS.get(spec.id)
+    if constructor is None:
+        return _from_gymnasium(spec)
+    known = inspect.signature(constructor).parameters
+    for name in spec.params:
+        if name not in known:
+            hint = did_you_mean(name, known) or f" It has: {', '.join(known)}."
+            raise InvalidInput(f"{spec.id}: there is no parameter {name!r}.{hint}")
+    for name, parameter in known.items():
+        if parameter.default is parameter.empty and name not in spec.params:
+            raise InvalidInput(f"{spec.id}: parameter {name!r} is needed and was not given.")
+    made = constructor(**spec.params)
     if spec.id in ALGORITHMS:
-        return make_algorithm(spec.id, **spec.params)
-    if spec.id in PROBLEMS or spec.id.startswith(_GYMNASIUM):
-        return make(spec.id, **spec.params)
+        return made
+    if not isinstance(made, TabularMDP):
+        raise InvalidInput(f"{spec.id}: must make a TabularMDP, got {type(made).__name__}.")
+    given = {name: value for name, value in spec.params.items() if value != known[name].default}
+    return made.with_source(ObjectSpec(spec.id, given))
+
+
+def _from_gymnasium(spec: ObjectSpec) -> TabularMDP:
     import gymnasium
 
-    if spec.id in gymnasium.registry:
-        return _from_gymnasium(spec.id, spec.params)
-    known = did_you_mean(spec.id, [*PROBLEMS, *gymnasium.registry])
-    raise UnknownId(
-        f"No problem is called {shown(spec.id, 200)}.{known} A problem is an id of `replicable-rl list`, "
-        "a Gymnasium id, or a saved .npz file."
-    )
+    env = spec.id.removeprefix(_GYMNASIUM)
+    if env == spec.id and env not in gymnasium.registry:
+        hint = did_you_mean(env, [*PROBLEMS, *ALGORITHMS, *gymnasium.registry])
+        raise UnknownId(
+            f"No problem or algorithm is called {shown(env, 200)}.{hint} Name an id of `replicable-rl list`, a "
+            "Gymnasium id, or a saved .npz file."
+        )
+    if "env" in spec.params:
+        raise InvalidInput(f"{env}: there is no parameter 'env'; the id names the environment.")
+    return problems.from_gymnasium(env, **spec.params)
 
 
 def make(id: str, /, **params: Any) -> TabularMDP:
@@ -202,125 +203,12 @@ def make(id: str, /, **params: Any) -> TabularMDP:
     --------
     >>> make("riverswim-v1", n_states=20)
     TabularMDP(S=20, A=2, outcomes=78, gamma=0.95)
-    >>> make("two-goal-v1")
+    >>> make("chain-v1", n_state=3)
     Traceback (most recent call last):
     ...
-    replicable_rl.errors.UnknownId: No problem is called 'two-goal-v1'. Did you mean 'two-goals-v1'?
+    replicable_rl.errors.InvalidInput: chain-v1: there is no parameter 'n_state'. Did you mean 'n_states'?
     """
-    if isinstance(id, str) and id.startswith(_GYMNASIUM):
-        return _from_gymnasium(id.removeprefix(_GYMNASIUM), params)
-    constructor = _known(PROBLEMS, "problem", id)
-    _check_names(id, constructor, params)
-    problem = constructor(**params)  # first: it refuses values that cannot even be compared
+    problem = build(ObjectSpec(id, params))
     if not isinstance(problem, TabularMDP):
-        raise InvalidInput(f"{id}: must make a TabularMDP, got {type(problem).__name__}.")
-    known = inspect.signature(constructor).parameters
-    given = {name: value for name, value in params.items() if value != known[name].default}
-    return problem.with_source(ObjectSpec(id, given))
-
-
-def make_algorithm(id: str, /, **params: Any) -> Algorithm:
-    """Return the algorithm registered under an id.
-
-    Parameters
-    ----------
-    id : str
-        An id of ``replicable-rl list``, such as ``"rpvi-v1"``.
-    **params
-        What the constructor of the algorithm takes.
-
-    Examples
-    --------
-    >>> make_algorithm("phased-vi-v1", epsilon=0.1, delta=0.01).epsilon
-    0.1
-    """
-    constructor = _known(ALGORITHMS, "algorithm", id)
-    _check_names(id, constructor, params)
-    algorithm: Algorithm = constructor(**params)
-    return algorithm
-
-
-def has_parameter(id: str, name: str) -> bool:
-    """Whether the algorithm registered under an id has a parameter of this name."""
-    if id not in ALGORITHMS:
-        load_plugins()
-    return id in ALGORITHMS and name in inspect.signature(ALGORITHMS[id]).parameters
-
-
-def resolve_problem(text: str) -> TabularMDP:
-    """Return the problem that a command line names.
-
-    An id, ``id:key=value,key=value``, a Gymnasium id in the same two forms, or the path of a
-    saved file.
-    """
-    if text.endswith(".npz") or os.path.isfile(text):  # noqa: PTH113  # Path's raises where a long map is no file name
-        return load_artifact(text, TabularMDP)
-    spec = parse_object(text)
-    if spec.id in ALGORITHMS:
-        raise UnknownId(f"{spec.id} is an algorithm. Name a problem first; `replicable-rl list` shows both.")
-    problem: TabularMDP = build(spec)
+        raise UnknownId(f"{id} is an algorithm, and no problem. `replicable-rl list` shows both.")
     return problem
-
-
-def parse_object(text: str) -> ObjectSpec:
-    """Read ``id:key=value,key=value``; values are numbers, true, false, or else text.
-
-    >>> parse_object("garnet-v1:n_states=50,gamma=0.95").params["n_states"]
-    50
-    """
-    id, _, listed = text.partition(":")
-    params: dict[str, Json] = {}
-    for item in filter(None, listed.split(",")):
-        key, equals, value = item.partition("=")
-        if not (key.isidentifier() and equals):
-            raise InvalidInput(f"{text}: parameters are written key=value and separated by commas, got {shown(item)}.")
-        if key in params:
-            raise InvalidInput(f"{text}: parameter {key!r} is given twice.")
-        params[key] = _scalar(value)
-    return ObjectSpec(id, params)
-
-
-def _scalar(text: str) -> Json:
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    try:
-        number: float = whole_number(text)
-        # 1e+23 is how Python writes a float, and that float is not 10**23
-        return number if "e+" not in text or number == float(text) else float(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def whole_number(text: str) -> int:
-    """Read an integer, also in the form 1.3e7.
-
-    >>> whole_number("1e16"), whole_number("13_000")
-    (10000000000000000, 13000)
-    """
-    try:
-        return int(text)
-    except ValueError:
-        if not _SCIENTIFIC.fullmatch(text) or (number := Decimal(text)) != number.to_integral_value():
-            raise
-        return int(number)
-
-
-def _from_gymnasium(id: str, params: Mapping[str, Any]) -> TabularMDP:
-    if "env" in params:
-        raise InvalidInput(f"{id}: there is no parameter 'env'; the id names the environment.")
-    return problems.from_gymnasium(id, **params)
-
-
-def _check_names(id: str, constructor: Callable[..., Any], params: Mapping[str, Any]) -> None:
-    known = inspect.signature(constructor).parameters
-    for name in params:
-        if name not in known:
-            hint = did_you_mean(name, known) or f" It has: {', '.join(known)}."
-            raise InvalidInput(f"{id}: there is no parameter {name!r}.{hint}")
-    missing = [name for name, p in known.items() if p.default is p.empty and name not in params]
-    if missing:
-        raise InvalidInput(f"{id}: parameter {missing[0]!r} is needed and was not given.")

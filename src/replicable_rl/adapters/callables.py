@@ -29,7 +29,7 @@ from replicable_rl.audit.sampled import DIFFERENT_DATA, DRAWN_BY_TRAIN, IGNORED_
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval, check_real, shown
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.progress_bar import bar_where_it_is_seen
+from replicable_rl.progress import bar_where_it_is_seen
 from replicable_rl.runs import OWN, AuditSpec, ObjectSpec, Repeat, Training
 from replicable_rl.wording import sentence
 

@@ -11,7 +11,7 @@ from replicable_rl.adapters.playing import EpisodeReturns
 from replicable_rl.adapters.sb3 import StableBaselines3
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, shown
-from replicable_rl.solve import said
+from replicable_rl.runs.specs import exact_json
 
 if TYPE_CHECKING:
     from replicable_rl.adapters.probes import Observations
@@ -46,7 +46,7 @@ def settings_of(
     settings = dict(params or {})
     for key, value in _arguments(train).items():
         try:
-            exact = said(value)
+            exact = exact_json(value)
         except InvalidInput:
             if in_store and key not in settings:
                 raise InvalidInput(
@@ -54,7 +54,7 @@ def settings_of(
                     f"params={{{key!r}: ...}}."
                 ) from None
             continue
-        if said(settings.setdefault(key, exact)) != exact:
+        if exact_json(settings.setdefault(key, exact)) != exact:
             raise InvalidInput(f"{OWNER}: {key!r} is {shown(exact)} in train and {settings[key]!r:.60} in params.")
     for reserved in _RESERVED:
         if reserved in settings:
@@ -66,7 +66,7 @@ def settings_of(
     if probe is not None:
         settings["probe"] = probes.digest(probe)[:16]
     if evaluate is not None:
-        settings["evaluate"] = said(evaluate) if isinstance(evaluate, EpisodeReturns) else name_of(evaluate)
+        settings["evaluate"] = evaluate.exact_json() if isinstance(evaluate, EpisodeReturns) else name_of(evaluate)
     return settings
 
 

@@ -14,6 +14,7 @@ from replicable_rl.adapters import lending, probes
 from replicable_rl.errors import InvalidInput, check_integer, check_real, shown
 from replicable_rl.problem.environments import first_observation, make_env, take_step, versioned_id
 from replicable_rl.runs import ObjectSpec, Run, derived_seed
+from replicable_rl.runs.specs import Setting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +28,7 @@ _UNIFORM = 200  # episodes of the uniform policy
 
 
 @dataclass(frozen=True)
-class EpisodeReturns:
+class EpisodeReturns(Setting):
     """Measure what a policy earns, by playing episodes: for ``evaluate=`` of `audit_callable`.
 
     Parameters

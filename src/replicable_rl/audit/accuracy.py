@@ -18,7 +18,7 @@ from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning.exact import gain
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.registry import ALGORITHMS, make_algorithm
+from replicable_rl.registry import ALGORITHMS, build
 from replicable_rl.runs import Algorithm, AuditSpec, PromisedLoss, Run, asks_for_nothing
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _algorithm(spec: AuditSpec) -> Algorithm | None:
     if isinstance(here, Algorithm):
         return here
     try:
-        return make_algorithm(spec.algorithm.id, **spec.algorithm.params) if spec.algorithm.id in ALGORITHMS else None
+        return build(spec.algorithm) if spec.algorithm.id in ALGORITHMS else None
     except InvalidInput:  # settings that it no longer takes
         return None
 

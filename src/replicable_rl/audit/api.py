@@ -11,13 +11,14 @@ from replicable_rl.audit.logs import opened_logs
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.run import run_audits
 from replicable_rl.data import Dataset
-from replicable_rl.errors import InvalidInput, shown
+from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.progress_bar import bar_where_it_is_seen
+from replicable_rl.progress import bar_where_it_is_seen
 from replicable_rl.registry import ALGORITHMS
 from replicable_rl.runs import OWN, Algorithm, AuditSpec, check_level
-from replicable_rl.solve import algorithm_spec, refuse_unsampled, sampler_of, unsaid
+from replicable_rl.runs.specs import algorithm_spec, inexact_setting
+from replicable_rl.solve import refuse_other, refuse_unsampled, sampler_of
 from replicable_rl.store import RunStore
 
 StoreLike = str | os.PathLike[str] | RunStore | None
@@ -98,11 +99,7 @@ def audit_spec(problem: Any, algorithm: Algorithm, *, in_store: bool = False, **
     >>> audit_spec(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seeds=3).size
     6
     """
-    if not isinstance(algorithm, Algorithm):
-        raise InvalidInput(
-            f"audit: algorithm must be an object with solve(source, shared, rng), got {shown(algorithm)}. "
-            "Training code of another kind goes through audit_callable."
-        )
+    refuse_other("audit", algorithm)
     if isinstance(problem, (Mapping, list, tuple)):
         return _logs_spec(problem, algorithm, in_store=in_store, **settings)
     if not isinstance(problem, Source):
@@ -166,9 +163,9 @@ def _logs_spec(logs: Any, algorithm: Algorithm, *, in_store: bool, **settings: A
 def _refuse_nameless_algorithm(algorithm: Algorithm) -> None:
     """Refuse, for a store, an algorithm without an exact identity; say what to give it."""
     spec, name = algorithm_spec(algorithm), type(algorithm).__name__
-    if ALGORITHMS.get(spec.id) is not type(algorithm) and spec.params.get("version", "") == "":
+    if ALGORITHMS.get(spec.id) is not type(algorithm) and not algorithm.version:
         refuse_nameless("audit", name, f"Register it under an id, or give {name} a class attribute version = '1'")
-    if setting := unsaid(algorithm):
+    if setting := inexact_setting(algorithm):
         raise InvalidInput(
             f"audit: a store knows {name} by its settings, and JSON cannot say {setting!r}. Use numbers, texts, lists, "
             "arrays, or objects with an id and such settings; or leave the store out."

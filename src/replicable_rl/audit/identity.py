@@ -16,8 +16,8 @@ from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import build
-from replicable_rl.runs import OURS, AuditSpec, provider
-from replicable_rl.solve import is_ingredient, settings_of
+from replicable_rl.runs import OURS, Algorithm, AuditSpec, provider
+from replicable_rl.runs.specs import Setting
 from replicable_rl.wording import brief
 
 
@@ -47,10 +47,10 @@ def refuse_misnamed(owner: str, table: TabularMDP) -> None:
         )
 
 
-def own_source(problem: Source, algorithm: object) -> str | None:
+def own_source(problem: Source, algorithm: Algorithm) -> str | None:
     """Return the digest of the source of the parts of an audit that are not this package's; None if all are."""
-    parts = [algorithm, *filter(is_ingredient, settings_of(algorithm).values()), problem]
-    return source_digest(*parts, *problem.code)
+    parts = [one for one in vars(algorithm).values() if isinstance(one, Setting)]
+    return source_digest(algorithm, *parts, problem, *problem.code)
 
 
 def source_digest(*parts: object) -> str | None:

@@ -21,8 +21,7 @@ from replicable_rl.audit.repeats import Pristine
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.workers import Batch, Chunk, RunFailed, kept_where, on_workers, wants_workers
 from replicable_rl.errors import InvalidFile, InvalidInput, check_integer, shown
-from replicable_rl.progress import report
-from replicable_rl.progress_bar import bar_where_it_is_seen
+from replicable_rl.progress import bar_where_it_is_seen, report
 from replicable_rl.runs import AuditSpec, Run, RunSpec
 from replicable_rl.store import RunStore
 

@@ -15,8 +15,8 @@ from replicable_rl.adapters import EpisodeReturns
 from replicable_rl.adapters.callables import callable_spec
 from replicable_rl.audit.identity import refuse_nameless
 from replicable_rl.cli.options import given_options
+from replicable_rl.cli.problems import resolve_problem
 from replicable_rl.errors import InvalidFile, InvalidInput, did_you_mean, shown
-from replicable_rl.registry import resolve_problem
 from replicable_rl.runs import AuditSpec
 from replicable_rl.wording import sentence
 

@@ -10,7 +10,7 @@ from replicable_rl.canonical import Json
 from replicable_rl.cli.options import AsJson
 from replicable_rl.cli.output import print_json
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.registry import ALGORITHMS, PROBLEMS, load_plugins
+from replicable_rl.registry import ALGORITHMS, PROBLEMS
 from replicable_rl.rules import SHIPPED
 from replicable_rl.runs import LEVELS, implied, in_order
 
@@ -24,7 +24,6 @@ _NARROW = 72  # columns, below which two columns of words would be broken too of
 
 def list_command(as_json: AsJson = False) -> int:
     """List problems, algorithms, rules and levels, yours too."""
-    load_plugins()
     if as_json:
         print_json(found())
     else:

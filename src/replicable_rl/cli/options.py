@@ -10,8 +10,10 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from replicable_rl.errors import InvalidInput, shown
-from replicable_rl.registry import ALGORITHMS, has_parameter, make_algorithm, parse_object, whole_number
+from replicable_rl.errors import InvalidInput, shown, whole_number
+from replicable_rl.registry import ALGORITHMS, build
+from replicable_rl.report.commands import number_of, parse_object
+from replicable_rl.runs import ObjectSpec
 
 PROBLEM = typer.Argument(
     metavar="PROBLEM",
@@ -98,7 +100,7 @@ def alternatives(text: str, given: dict[str, Any]) -> list[Any]:
     """Build the algorithm once for every target, or norm, that the user did not choose between."""
     spec = parse_object(text)
     for name, choices in (("target", ("policy", "value")), ("norm", ("entry", "l1"))):
-        if has_parameter(spec.id, name) and name not in spec.params and given.get(name) is None:
+        if name in _parameters(spec.id) and name not in spec.params and given.get(name) is None:
             joint = "," if ":" in text else ":"
             return [build_algorithm(f"{text}{joint}{name}={choice}", given) for choice in choices]
     return [build_algorithm(text, given)]
@@ -114,7 +116,7 @@ def build_algorithm(text: str, given: dict[str, Any]) -> Any:
         params[name] = whole(option, given[name]) if _OPTIONS[name][0] is int else given[name]
         if name == "rule" and ":" in given[name] and not given[name].endswith(".json"):
             params[name] = _rule(given[name])
-    return make_algorithm(spec.id, **params)
+    return build(ObjectSpec(spec.id, params))
 
 
 def has_no_rho(algorithm: str) -> bool:
@@ -124,7 +126,11 @@ def has_no_rho(algorithm: str) -> bool:
     (True, False)
     """
     id = parse_object(algorithm).id
-    return id in ALGORITHMS and not has_parameter(id, "rho")
+    return id in ALGORITHMS and "rho" not in _parameters(id)
+
+
+def _parameters(id: str) -> Mapping[str, Any]:
+    return inspect.signature(ALGORITHMS[id]).parameters if id in ALGORITHMS else {}
 
 
 def _rule(text: str) -> dict[str, Any]:
@@ -173,7 +179,7 @@ def given_options(given: dict[str, Any]) -> dict[str, str]:
 
 def whole(option: str, text: str) -> int:
     """Read a whole number, also in the form 1e6."""
-    try:
-        return whole_number(text)
-    except ValueError:
-        raise InvalidInput(f"{option} must be a whole number such as 13000 or 1e6, got {shown(text)}.") from None
+    number = whole_number(number_of(text))
+    if number is None:
+        raise InvalidInput(f"{option} must be a whole number such as 13000 or 1e6, got {shown(text)}.")
+    return number

@@ -13,9 +13,10 @@ from replicable_rl.cli.options import given_options
 from replicable_rl.data import Dataset
 from replicable_rl.data.source import ENDINGS
 from replicable_rl.errors import InvalidInput, shown
-from replicable_rl.files import kind_in_file
+from replicable_rl.files import kind_in_file, load_artifact
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.registry import PROBLEMS, load_plugins, resolve_problem
+from replicable_rl.registry import PROBLEMS, make
+from replicable_rl.report.commands import parse_object
 
 ProblemOrLog = Annotated[
     str,
@@ -51,6 +52,14 @@ def find_problem(
     return lambda: problem
 
 
+def resolve_problem(text: str) -> TabularMDP:
+    """Return the problem that a command line names: a saved file, or an id, perhaps with ``:key=value,...``."""
+    if text.endswith(SAVED) or os.path.isfile(text):  # noqa: PTH113  # Path's raises where a long map is no file name
+        return load_artifact(text, TabularMDP)
+    spec = parse_object(text)
+    return make(spec.id, **spec.params)
+
+
 def refuse_log(owner: str, text: str, what: str) -> None:
     """Refuse a log where fresh samples are drawn; say what `diagnose` finds instead."""
     if is_log(text):
@@ -63,7 +72,6 @@ def refuse_problem(owner: str, text: str) -> None:
     """Refuse a problem where a log is read."""
     if os.path.exists(text):  # noqa: PTH110  # Path's own raises where a name is too long
         return
-    load_plugins()
     if text.partition(":")[0] in PROBLEMS:
         raise InvalidInput(
             f"{owner}: {shown(text)} is a problem, and no log: a log is a file that ends in {', '.join(ENDINGS)}, or a "
@@ -82,7 +90,4 @@ def is_log(text: str) -> bool:
     id = text.partition(":")[0]
     if text.lower().endswith(ENDINGS) or any(letter in id for letter in "*?["):
         return True
-    if id in PROBLEMS or not os.path.isdir(text):  # noqa: PTH112  # Path's own raises where a name is too long
-        return False
-    load_plugins()
-    return id not in PROBLEMS
+    return id not in PROBLEMS and os.path.isdir(text)  # noqa: PTH112  # Path's own raises where a name is too long

@@ -5,8 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from replicable_rl.progress import is_quiet, listening
-from replicable_rl.progress_bar import Pace, bar
+from replicable_rl.progress import Pace, bar, is_quiet, listening
 
 _MINUTE = 60.0
 

@@ -25,8 +25,7 @@ from replicable_rl.errors import (
 )
 from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.progress import within
-from replicable_rl.progress_bar import bar_where_it_is_seen
+from replicable_rl.progress import bar_where_it_is_seen, within
 from replicable_rl.runs import Algorithm, AuditSpec, ObjectSpec, check_level, usual_level
 from replicable_rl.store import RunStore
 from replicable_rl.wording import number

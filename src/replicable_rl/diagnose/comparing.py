@@ -14,8 +14,7 @@ from replicable_rl.diagnose.losses import Losses
 from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_in_open_interval, shown, speaking_as
 from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.progress import within
-from replicable_rl.progress_bar import bar_where_it_is_seen
+from replicable_rl.progress import bar_where_it_is_seen, within
 from replicable_rl.runs import in_order
 
 _EPSILON = 0.05

@@ -143,6 +143,10 @@ class PublishedCuts(Rule):
                 f"PublishedCuts: cuts must be Cuts, as `publish` and `load` return them, got {shown(self.cuts)}."
             )
 
+    def exact_json(self) -> Json:
+        """Return the id, and the digest of the cuts."""
+        return {"id": self.id, "cuts": self.cuts.digest}
+
     @property
     def order(self) -> tuple[int, ...]:
         """In which order actions are preferred."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from replicable_rl.errors import InvalidInput, check_in_open_interval, shown, speaking_as
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.model import EmpiricalModel, Floats, Integers
+from replicable_rl.runs.specs import Setting
 from replicable_rl.theory.decisions import PROVED, ROUNDING, Sizes
 
 _QUANTITIES = 8  # more actions than this are taken for quantities, and the usual order goes from coarse to fine
@@ -93,10 +94,10 @@ class Decision(NamedTuple):
     said: str = ""
 
 
-class Rule(ABC):
+class Rule(Setting):
     """Decides from an empirical model and shared numbers, and from nothing else.
 
-    A rule of your own derives from it and has an ``id``. It is best a frozen dataclass: its fields are its identity.
+    A rule of your own derives from it and has an ``id``. It is a frozen dataclass: its fields are its identity.
 
     Attributes
     ----------
@@ -129,7 +130,7 @@ class Rule(ABC):
         """Return the order in which actions are taken where the data need not be looked at."""
         return np.arange(n_actions)
 
-    def check_problem(self, problem: Any) -> None:  # noqa: B027  # most rules fit every problem
+    def check_problem(self, problem: Any) -> None:  # most rules fit every problem
         """Refuse a problem before a sample is drawn."""
 
     @abstractmethod

@@ -11,28 +11,35 @@ from replicable_rl.runs.claims import (
     LibraryClaim,
     asks_for_nothing,
 )
-from replicable_rl.runs.levels import (
+from replicable_rl.runs.run import (
     LEVELS,
+    UNSAID,
+    Fingerprints,
     Level,
+    Run,
+    Status,
+    StatusCode,
     add_level,
     check_level,
+    history_digest,
     implied,
     in_order,
     level_of,
+    made_with,
     usual_level,
 )
-from replicable_rl.runs.provenance import OURS, is_our_file, is_reloaded, load_plugins, provider
-from replicable_rl.runs.run import UNSAID, Fingerprints, Run, Status, StatusCode, history_digest, made_with
 from replicable_rl.runs.specs import (
     COUNTS,
+    OURS,
     OWN,
     Drawn,
     Logged,
     ObjectSpec,
     RunFamily,
     RunSpec,
-    Sample,
+    is_our_file,
     parameter_text,
+    provider,
 )
 
 __all__ = [
@@ -63,7 +70,6 @@ __all__ = [
     "Run",
     "RunFamily",
     "RunSpec",
-    "Sample",
     "Status",
     "StatusCode",
     "Training",
@@ -75,9 +81,7 @@ __all__ = [
     "implied",
     "in_order",
     "is_our_file",
-    "is_reloaded",
     "level_of",
-    "load_plugins",
     "made_with",
     "parameter_text",
     "provider",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from replicable_rl.runs.provenance import OURS
-from replicable_rl.runs.specs import ObjectSpec
+from replicable_rl.runs.specs import OURS, ObjectSpec, Setting
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,10 +26,11 @@ class PromisedLoss(NamedTuple):
     over: str
 
 
-class Algorithm(ABC):
-    """Anything that solves a problem from shared randomness and fresh samples; best a frozen dataclass.
+class Algorithm(Setting):
+    """Anything that solves a problem from shared randomness and fresh samples: a frozen dataclass.
 
-    Its fields are part of the identity of a run. ``needs`` is the type of source that it takes.
+    Its fields, its ``id`` and its ``version`` are part of the identity of a run. A class that says no ``id`` is known
+    by its full name; neither is inherited. ``needs`` is the type of source that it takes.
 
     Examples
     --------
@@ -45,6 +45,13 @@ class Algorithm(ABC):
     """
 
     needs: ClassVar[type] = object
+    id: ClassVar[str]
+    version: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.id = vars(cls).get("id", f"{cls.__module__}.{cls.__qualname__}")
+        cls.version = vars(cls).get("version", "")
 
     @abstractmethod
     def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> Run:

@@ -22,8 +22,7 @@ from replicable_rl.canonical import Json, from_record, record_json
 from replicable_rl.display import Displayed, described, short_repr
 from replicable_rl.errors import InvalidInput, check_choice, check_real, shown
 from replicable_rl.paper import cited
-from replicable_rl.runs.provenance import OURS
-from replicable_rl.runs.specs import put
+from replicable_rl.runs.specs import OURS, put
 from replicable_rl.wording import listed, number
 
 _DEFINITION = "def:replicability"

@@ -2,13 +2,23 @@
 
 This is the one form of a run: what :func:`replicable_rl.solve` returns, what a file holds, what a store keeps. A run
 that was read from a store knows its fingerprints, and fetches an output when it is asked for.
+
+Levels are what two runs can have in common, in the order in which one implies another:
+
+    model  =>  value  =>  policy
+
+Two runs with the same model have the same value, and so the same policy. The list is open: `replicable_rl.register`
+adds one, and an audit compares it, a store keeps it, and a report shows it like the others. A run has the levels that
+its algorithm stands for and no others: a rule that decides publishes a policy and no values.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import platform
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
@@ -16,20 +26,222 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from replicable_rl.canonical import Json, array_digest, decimal, from_decimal
-from replicable_rl.display import Displayed, described
-from replicable_rl.errors import InvalidInput, did_you_mean
+from replicable_rl.canonical import Json, array_digest, decimal, from_decimal, json_text
+from replicable_rl.display import Displayed, described, short_repr
+from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.files import Artifact, Parts
 from replicable_rl.runs.algorithm import speaker
 from replicable_rl.runs.claims import Claims
-from replicable_rl.runs.levels import LEVELS, in_order, level_of
-from replicable_rl.runs.specs import RunSpec
+from replicable_rl.runs.specs import RunSpec, is_reloaded
 from replicable_rl.wording import brief, number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.problem.table import TabularMDP
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
+# What runs have beside their levels: the columns of their table, their history.
+_TAKEN = {
+    *("problem", "algorithm", "sampler", "shared_seed", "sample_seed", "log", "samples", "status", "return"),
+    *("loss", "measured_return", "measured_low", "measured_high", "error", "run", "seconds", "history"),
+}
+
+
+# --- levels -------------------------------------------------------------------------------------------------------
+
+
+def freeze_array(name: str, output: Any) -> Any:
+    """Return an output as a read-only array of 64-bit integers or floats; -0.0 becomes 0.0."""
+    try:
+        array = np.asarray(output)
+    except ValueError:  # rows of several lengths
+        array = np.asarray(None)
+    if array.dtype.kind not in "iufb" or array.ndim == 0 or array.size == 0:
+        raise InvalidInput(f"Run: {name} must be an array of numbers, got {shown(output)}.")
+    with np.errstate(over="ignore"):  # refused below
+        frozen = array.astype(np.float64) + 0.0 if array.dtype.kind == "f" else array.astype(np.int64)
+    if array.dtype.kind == "f" and np.isnan(frozen).any():
+        raise InvalidInput(f"Run: {name} must hold numbers, got NaN. Find where the computation produced it.")
+    if array.dtype.itemsize >= 8 and array.dtype != frozen.dtype and not np.array_equal(frozen, array):
+        raise InvalidInput(f"Run: {name} must hold numbers of 64 bits, got {array.dtype} that does not fit.")
+    frozen.setflags(write=False)
+    return frozen
+
+
+@dataclass(frozen=True)
+class Level:
+    """A kind of output by its name, what it implies, and how it is kept.
+
+    Outputs are arrays of integers or floats unless the four functions say otherwise.
+
+    Parameters
+    ----------
+    name : str
+        Lower-case, such as ``"policy"``.
+    implies : tuple of str
+        Levels that are the same whenever this one is.
+    freeze : callable
+        (name, output) -> the output in its one form, read-only; refuses what is none.
+    digest : callable
+        (name, output) -> fingerprint: equal exactly where the outputs are.
+    encode, decode : callable
+        Output -> an array of numbers, which files and stores keep, and back.
+
+    Examples
+    --------
+    >>> Level("weights", implies=("policy",)).implies
+    ('policy',)
+    """
+
+    name: str
+    implies: tuple[str, ...] = ()
+    freeze: Callable[[str, Any], Any] = field(default=freeze_array, repr=False)
+    digest: Callable[[str, Any], str] = field(default=array_digest, repr=False)
+    encode: Callable[[Any], Any] = field(default=np.asarray, repr=False)
+    decode: Callable[[Any], Any] = field(default=np.asarray, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name) or self.name in _TAKEN:
+            rule = "lower-case letters, digits, '-' and '_', and no name of what every run has"
+            raise InvalidInput(f"Level: name must be {rule}; got {shown(self.name)}.")
+        if not isinstance(self.implies, (tuple, list)):
+            raise InvalidInput(f"Level: implies must be a tuple of names of levels, got {shown(self.implies)}.")
+        object.__setattr__(self, "implies", tuple(self.implies))
+
+
+LEVELS: dict[str, Level] = {}  # by name, in the order of registration
+
+
+def add_level(level: Level) -> Level:
+    """Add a level for good, after those that it implies; the same one again changes nothing."""
+    if not isinstance(level, Level):
+        raise InvalidInput(f"register: level must be a Level, got {shown(level)}.")
+    for name in level.implies:
+        level_of(name)
+    same = zip(vars(LEVELS.get(level.name, level)).values(), vars(level).values(), strict=True)
+    if not all(old == new or is_reloaded(old, new) for old, new in same):
+        raise InvalidInput(f"register: {level.name!r} is another level already. Choose another name.")
+    LEVELS[level.name] = level
+    _ordered.cache_clear()
+    return level
+
+
+def level_of(name: str) -> Level:
+    """Return a level by its name.
+
+    >>> level_of("polcy")
+    Traceback (most recent call last):
+    ...
+    replicable_rl.errors.InvalidInput: level must be one of model, value, bytes, policy, got \
+'polcy'. Did you mean 'policy'?
+    """
+    if not isinstance(name, str) or name not in LEVELS:
+        known = in_order(LEVELS)
+        hint = did_you_mean(name, known) if isinstance(name, str) else ""
+        raise InvalidInput(f"level must be one of {', '.join(known)}, got {shown(name)}.{hint}")
+    return LEVELS[name]
+
+
+def check_level(owner: str, name: str) -> str:
+    """Return the name of a level, or refuse what is none."""
+    try:
+        return level_of(name).name
+    except InvalidInput as error:
+        raise InvalidInput(f"{owner}: {error}") from None
+
+
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Return levels so that each comes before what it implies; unknown ones come last.
+
+    >>> in_order(["policy", "model", "value"])
+    ('model', 'value', 'policy')
+    """
+    return _ordered(tuple(names))
+
+
+@functools.lru_cache(maxsize=64)
+def _ordered(names: tuple[str, ...]) -> tuple[str, ...]:
+    order = [*LEVELS, *sorted(set(map(str, names)) - set(LEVELS))]
+    return tuple(sorted(set(names), key=lambda name: (-len(implied(name)), order.index(name))))
+
+
+def usual_level(names: Iterable[str]) -> str:
+    """Return the level that counts where nobody names one: the policy, or else the last of those that there are.
+
+    >>> usual_level(["policy", "value"]), usual_level(["bytes"]), usual_level([])
+    ('policy', 'bytes', 'policy')
+    """
+    ordered = in_order(names)
+    return ordered[-1] if ordered and "policy" not in ordered else "policy"
+
+
+def implied(name: str) -> set[str]:
+    """Return all levels that a level implies, directly or through others."""
+    direct = LEVELS[name].implies if name in LEVELS else ()  # what is implied was there before: no circles
+    return set(direct).union(*map(implied, direct))
+
+
+def _freeze_value(name: str, output: Any) -> Any:
+    """Values are an (S, A) table of floats, finite but for actions that are not allowed: -inf, and not all of them."""
+    q = freeze_array(name, output)
+    q = freeze_array(name, q.astype(np.float64)) if q.dtype.kind == "i" else q
+    if q.ndim != 2 or not (np.isfinite(q).all() or np.isfinite(q.max(axis=1)).all()):
+        raise InvalidInput(f"Run: {name} must be a finite (S, A) table, got shape {q.shape}.")
+    return q
+
+
+def _freeze_bytes(name: str, output: Any) -> bytes:
+    """Bytes are kept as they are; a mapping of names to arrays, such as weights, is written out, bit by bit."""
+    if isinstance(output, (bytes, bytearray, memoryview)) and len(output):
+        return bytes(output)
+    if not isinstance(output, Mapping) or not output:
+        raise InvalidInput(f"Run: {name} must be bytes or a mapping of names to arrays, got {shown(output)}.")
+    heading, whole = [], []
+    for key in sorted(output, key=str):
+        try:
+            array = np.asarray(output[key])
+        except Exception:  # rows of several lengths, and whatever somebody's object raises
+            array = np.asarray(None)
+        if array.dtype.kind not in "iufb":
+            raise InvalidInput(f"Run: {name} must hold arrays of numbers, got {shown(output[key])} under {shown(key)}.")
+        array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        heading.append([str(key), array.dtype.str, list(array.shape)])
+        whole.append(array.tobytes())
+    return b"\n".join([json_text(heading).encode(), *whole])
+
+
+def _bytes_digest(name: str, output: bytes) -> str:
+    return hashlib.sha256(f"replicable-rl {name} {len(output)}\n".encode() + output).hexdigest()
+
+
+def _as_array(output: bytes) -> Any:
+    return np.frombuffer(output, dtype=np.uint8)
+
+
+add_level(
+    Level("bytes", freeze=_freeze_bytes, digest=_bytes_digest, encode=_as_array, decode=lambda array: array.tobytes())
+)  # weights, or whatever else training code returns
+add_level(Level("policy"))  # actions of states, or of observations of a probe set
+add_level(Level("value", implies=("policy",), freeze=_freeze_value))
+
+
+class Fingerprints(dict[str, str]):
+    """Digests of the exact bits, by level; also as attributes, None for a level that the run does not have.
+
+    Equal fingerprints mean identical outputs, never merely close ones.
+
+    >>> Fingerprints(policy="b7ec").policy, Fingerprints(policy="b7ec").model
+    ('b7ec', None)
+    """
+
+    def __getattr__(self, level: str) -> str | None:
+        if level in self or level in LEVELS:
+            return self.get(level)
+        raise AttributeError(f"there is no level {level!r}.{did_you_mean(level, LEVELS)}")
+
+
+# --- how it ended -------------------------------------------------------------------------------------------------
 
 
 class StatusCode(Enum):
@@ -49,9 +261,7 @@ class Status(Displayed):
     code: StatusCode
     sentence: str
 
-    def __repr__(self) -> str:
-        code = self.code.value if isinstance(self.code, StatusCode) else self.code  # a test may spoil it
-        return described(self, f"{code}: {self.sentence}")
+    __repr__ = short_repr
 
     def __str__(self) -> str:
         return f"{self.code.value}: {self.sentence}"
@@ -61,33 +271,16 @@ class Status(Displayed):
         return {"code": self.code.value, "sentence": self.sentence}
 
     @classmethod
-    def from_json(cls, data: Json) -> Status:
+    def from_json(cls, data: Any) -> Status:
         """Read the JSON form back."""
-        codes = [code.value for code in StatusCode]
-        if not isinstance(data, dict) or data.get("code") not in codes or not isinstance(data.get("sentence"), str):
-            raise InvalidInput(f"Status: expected a code of {', '.join(codes)} and a sentence, got {data!r:.200}.")
-        return cls(StatusCode(data["code"]), data["sentence"])
+        codes = {code.value: code for code in StatusCode}
+        code, sentence = (data.get("code"), data.get("sentence")) if isinstance(data, dict) else (None, None)
+        if not isinstance(code, str) or code not in codes or not isinstance(sentence, str):
+            raise InvalidInput(f"Status: expected a code of {', '.join(codes)} and a sentence, got {shown(data)}.")
+        return cls(codes[code], sentence)
 
 
 UNSAID = Status(StatusCode.COMPLETED, "the code that ran does not say how it ended")  # no run ends without a word
-
-
-History = Mapping[str, "NDArray[np.float64]"]
-
-
-class Fingerprints(dict[str, str]):
-    """Digests of the exact bits, by level; also as attributes, None for a level that the run does not have.
-
-    Equal fingerprints mean identical outputs, never merely close ones.
-
-    >>> Fingerprints(policy="b7ec").policy, Fingerprints(policy="b7ec").model
-    ('b7ec', None)
-    """
-
-    def __getattr__(self, level: str) -> str | None:
-        if level in self or level in LEVELS:
-            return self.get(level)
-        raise AttributeError(f"there is no level {level!r}.{did_you_mean(level, LEVELS)}")
 
 
 @functools.cache
@@ -100,9 +293,12 @@ def made_with() -> Mapping[str, str]:
     return {**packages, "python": platform.python_version(), "platform": machine}
 
 
+# --- runs ---------------------------------------------------------------------------------------------------------
+
+History = Mapping[str, "NDArray[np.float64]"]
+Fetch = Callable[[str, str], Any]  # (level, or "history", and digest) -> what is kept
 _NO_CLAIMS = Claims()
 _HISTORY = "history/"  # the folder of its columns in a file
-Fetch = Callable[[str, str], Any]  # (level, or "history", and digest) -> what is kept
 
 
 class KeptOutputs(Mapping[str, Any]):
@@ -134,8 +330,7 @@ class KeptHistory(Mapping[str, "NDArray[np.float64]"]):
 
     @functools.cached_property
     def _columns(self) -> History:
-        columns: History = {} if self._fetch is None else self._fetch("history", self.digest)
-        return columns
+        return {} if self._fetch is None else self._fetch("history", self.digest)
 
     def __getitem__(self, name: str) -> NDArray[np.float64]:
         return self._columns[name]
@@ -216,27 +411,24 @@ class Run(Artifact):
         ([0, 1], ['policy'])
         """
         if not isinstance(outputs, Mapping) or not outputs:
-            raise InvalidInput(f"Run: outputs must be a mapping of levels to outputs, got {outputs!r:.60}.")
-        frozen = {name: level_of(name).freeze(name, outputs[name]) for name in in_order(outputs)}
-        _check_fit(frozen)
-        try:
-            columns = {str(name): np.array(column, dtype=np.float64) for name, column in (history or {}).items()}
-        except (TypeError, ValueError, OverflowError) as error:
-            raise InvalidInput(f"Run: history must hold columns of numbers ({error!s:.120}).") from None
-        if any(column.ndim != 1 for column in columns.values()):
-            raise InvalidInput("Run: history must hold columns of numbers, one for every round.")
+            raise InvalidInput(f"Run: outputs must be a mapping of levels to outputs, got {shown(outputs)}.")
+        levels = [level_of(name) for name in in_order(outputs)]
+        frozen = {level.name: level.freeze(level.name, outputs[level.name]) for level in levels}
+        if "value" in frozen and "policy" in frozen:
+            _check_fit(frozen["value"], frozen["policy"])
+        prints = Fingerprints({level.name: level.digest(level.name, frozen[level.name]) for level in levels})
+        columns = {name: np.array(column, dtype=np.float64) for name, column in (history or {}).items()}
         for column in columns.values():
             column.setflags(write=False)
-        prints = Fingerprints({name: level_of(name).digest(name, output) for name, output in frozen.items()})
-        said = _NO_CLAIMS if claims is None else claims
-        return cls(prints, MappingProxyType(frozen), status, said, samples, MappingProxyType(columns))
+        claims = _NO_CLAIMS if claims is None else claims
+        return cls(prints, MappingProxyType(frozen), status, claims, samples, MappingProxyType(columns))
 
     @classmethod
     def failed(cls, spec: RunSpec | None, error: str, seconds: float = 0.0, *, traceback: str | None = None) -> Run:
         """Return a run that raised; what no Unicode text can hold of its words is escaped."""
         error = error.encode("utf-8", "backslashreplace").decode()
-        told: dict[str, Any] = {"seconds": seconds, "error": error, "traceback": traceback}
-        return cls(Fingerprints(), {}, Status(StatusCode.FAILED, error), spec=spec, made_with=made_with(), **told)
+        run = cls(Fingerprints(), {}, Status(StatusCode.FAILED, error), seconds=seconds, error=error)
+        return run.but(spec=spec, made_with=made_with(), traceback=traceback)
 
     def completed(self, spec: RunSpec, **changes: Any) -> Run:
         """Return the same run with its identity, with what made it, and with ``changes``."""
@@ -269,6 +461,19 @@ class Run(Artifact):
 
     # --- files ---------------------------------------------------------------------------------------
 
+    def to_json(self) -> dict[str, Json]:
+        """Return everything but the outputs as JSON; ``samples`` is a string, for it may pass 2**53."""
+        return {
+            "spec": None if self.spec is None else self.spec.to_json(),
+            "run": None if self.spec is None else self.spec.digest,
+            "status": None if self.status is None else self.status.to_json(),
+            "claims": self.claims.to_json(),
+            "samples": decimal(self.samples),
+            "fingerprints": dict(self.fingerprints),
+            "history": {name: column.tolist() for name, column in self.history.items()},
+            "made_with": dict(self.made_with),
+        }
+
     def parts(self) -> Parts:
         """Return what a file holds of it: an array for every level, and for every column of its history."""
         if self.error is not None:
@@ -280,18 +485,18 @@ class Run(Artifact):
     @classmethod
     def from_parts(cls, parts: Parts) -> Run:
         """Make a run of what a file holds."""
-        said, arrays = parts.values, parts.arrays
-        spec = None if said["spec"] is None else RunSpec.from_json(said["spec"])
+        values, arrays = parts.values, parts.arrays
+        spec = None if values["spec"] is None else RunSpec.from_json(values["spec"])
         run = Run.of(
-            {name: level_of(name).decode(arrays[name]) for name in said["fingerprints"]},
-            status=None if said["status"] is None else Status.from_json(said["status"]),
-            claims=Claims.from_json(said["claims"], speaker(None if spec is None else spec.algorithm)),
-            samples=None if said["samples"] is None else from_decimal("samples", said["samples"]),
-            history={name: arrays[f"{_HISTORY}{i}"] for i, name in enumerate(said["history"])},
+            {name: level_of(name).decode(arrays[name]) for name in values["fingerprints"]},
+            status=None if values["status"] is None else Status.from_json(values["status"]),
+            claims=Claims.from_json(values["claims"], speaker(None if spec is None else spec.algorithm)),
+            samples=None if values["samples"] is None else from_decimal("samples", values["samples"]),
+            history={name: arrays[f"{_HISTORY}{i}"] for i, name in enumerate(values["history"])},
         )
-        if run.fingerprints != said["fingerprints"]:
+        if run.fingerprints != values["fingerprints"]:
             raise InvalidInput("Run: the outputs do not have the fingerprints recorded.")
-        return run.but(spec=spec, made_with=dict(said["made_with"]))
+        return run.but(spec=spec, made_with=dict(values["made_with"]))
 
     # --- the usual levels by name ------------------------------------------------------------------
 
@@ -349,10 +554,10 @@ class Run(Artifact):
     def __repr__(self) -> str:
         spec = self.spec
         of = "" if spec is None else f"{brief(spec.problem.text, 120)}, {brief(spec.algorithm.text, 120)}: "
-        known = [f"{level} {print[:8]}" for level, print in self.fingerprints.items()]
-        known += [] if self.samples is None else [f"{number(self.samples)} samples"]
-        known += [] if self.status is None else [str(self.status)]
-        return described(self, of + ", ".join(known))
+        parts = [f"{level} {print[:8]}" for level, print in self.fingerprints.items()]
+        parts += [] if self.samples is None else [f"{number(self.samples)} samples"]
+        parts += [] if self.status is None else [str(self.status)]
+        return described(self, of + ", ".join(parts))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Run) and self._what_repeats() == other._what_repeats()
@@ -363,19 +568,6 @@ class Run(Artifact):
     def _what_repeats(self) -> tuple[Any, ...]:
         return self.spec, self.fingerprints, self.status, self.claims, self.samples, self.history_digest, self.error
 
-    def to_json(self) -> dict[str, Json]:
-        """Return everything but the outputs as JSON; ``samples`` is a string, for it may pass 2**53."""
-        return {
-            "spec": None if self.spec is None else self.spec.to_json(),
-            "run": None if self.spec is None else self.spec.digest,
-            "status": None if self.status is None else self.status.to_json(),
-            "claims": self.claims.to_json(),
-            "samples": decimal(self.samples),
-            "fingerprints": dict(self.fingerprints),
-            "history": {name: column.tolist() for name, column in self.history.items()},
-            "made_with": dict(self.made_with),
-        }
-
 
 def history_digest(history: History) -> str:
     """Return the digest of a run's history; NaN, which marks rounds without an entry, counts by its bits."""
@@ -383,16 +575,11 @@ def history_digest(history: History) -> str:
     return array_digest(f"history {' '.join(history)}", *columns)
 
 
-def _check_fit(outputs: Mapping[str, Any]) -> None:
+def _check_fit(q: NDArray[np.float64], policy: NDArray[np.int64]) -> None:
     """Refuse a policy that is not one of its table of values."""
-    q, policy = outputs.get("value"), outputs.get("policy")
-    if q is None or policy is None:
-        return
     fits = policy.shape == q.shape[:1] and policy.dtype.kind == "i"
-    if not fits or policy.view(np.uint64).max() >= q.shape[1]:  # -1 is 2**64 - 1
-        raise InvalidInput(
-            f"Run: values of shape {q.shape} go with one action in 0..{q.shape[1] - 1} for every state, got a policy "
-            f"of shape {policy.shape} with {policy.dtype} from {policy.min()} to {policy.max()}."
-        )
+    if not fits or policy.min() < 0 or policy.max() >= q.shape[1]:
+        rule = f"values of shape {q.shape} go with one action in 0..{q.shape[1] - 1} for every state"
+        raise InvalidInput(f"Run: {rule}, got a policy {shown(policy)}.")
     if q.min() == -np.inf and not np.isfinite(q[np.arange(policy.size), policy]).all():
         raise InvalidInput("Run: the policy must take allowed actions, and takes one whose value is -inf.")

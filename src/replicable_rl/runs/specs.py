@@ -1,30 +1,45 @@
-"""Identities: what is run, as canonical JSON and its digest.
+"""Identities: what is run, as canonical JSON and its digest, and whose code it is.
 
 A :class:`RunSpec` says everything that determines the bits of a run: the problem (a registered id with parameters,
 or the digest of its arrays), the algorithm with its parameters, the shared seed, and the sample. Its digest is the
-key under which a run is stored, resumed and certified. An :class:`AuditSpec` says which runs an audit makes, and what
-is asked of them. JSON numbers end at 2**53: seeds are written as decimal strings, and a larger integer among the
-parameters as ``{"integer": "10000000000000000"}``.
+key under which a run is stored, resumed and certified. JSON numbers end at 2**53: seeds are written as decimal strings,
+and a larger integer among the parameters as ``{"integer": "10000000000000000"}``.
+
+An algorithm, and an ingredient such as a rule, is a frozen dataclass: its id and its fields are its identity.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import math
 import re
+import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from numbers import Integral, Real
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from replicable_rl.canonical import Json, canonical_json, from_decimal, from_json, json_digest, to_json
+import numpy as np
+
+from replicable_rl.canonical import Json, array_digest, canonical_json, from_decimal, from_json, json_digest, to_json
 from replicable_rl.display import described, short
 from replicable_rl.errors import InvalidInput, check_integer, plain_number, shown
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.wording import brief
 
+if TYPE_CHECKING:
+    from replicable_rl.runs.algorithm import Algorithm
+
 COUNTS = "counts-v1"  # the sampler of tables: counts, at a cost that does not depend on their number
 OWN = "own"  # the problem samples itself: a simulator, an environment
+OURS = "replicable-rl"  # no module can be called so
+_ROOT = f"{Path(__file__).parent.parent}/"  # of the files of this package, as code objects name them
+_NOBODYS = {*sys.stdlib_module_names, "numpy"}
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
@@ -132,17 +147,13 @@ class Logged(NamedTuple):
 Sample = Drawn | Logged  # where the data of a run came from
 
 
-def sample_from_json(data: Json) -> Sample:
-    """Read the JSON form of a sample back.
-
-    >>> sample_from_json(Drawn(7).to_json())
-    Drawn(seed=7, sampler='counts-v1')
-    """
-    if isinstance(data, dict) and data.get("kind") == "drawn" and isinstance(data.get("sampler"), str):
-        return Drawn(_seed("sample seed", data.get("seed")), data["sampler"])
-    if isinstance(data, dict) and data.get("kind") == "recorded" and isinstance(data.get("digest"), str):
+def _sample_from_json(data: Any) -> Sample:
+    kind, given = (data.get("kind"), set(data)) if isinstance(data, dict) else (None, set())
+    if kind == "drawn" and given == {"kind", "sampler", "seed"} and isinstance(data["sampler"], str):
+        return Drawn(_seed("sample seed", data["seed"]), data["sampler"])
+    if kind == "recorded" and given == {"kind", "digest"} and isinstance(data["digest"], str):
         return Logged(data["digest"])
-    raise InvalidInput(f"sample: expected one that was drawn or recorded, got {shown(data)}.")
+    raise InvalidInput(f"RunSpec: expected a sample that was drawn or recorded, got {shown(data)}.")
 
 
 @dataclass(frozen=True)
@@ -199,7 +210,7 @@ class RunSpec:
             ObjectSpec.from_json(data.get("problem")),
             ObjectSpec.from_json(data.get("algorithm")),
             _seed("shared_seed", data.get("shared_seed")),
-            sample_from_json(data.get("sample")),
+            _sample_from_json(data.get("sample")),
         )
 
 
@@ -278,3 +289,150 @@ def _plain(owner: str, key: str, value: object) -> Json:
 
 def _seed(name: str, text: Any) -> int:
     return check_integer("RunSpec", name, from_decimal(f"RunSpec: {name}", text, 20), low=0, high=MAX_SEED)
+
+
+# --- settings -----------------------------------------------------------------------------------------------------
+
+
+class Setting(ABC):
+    """What an identity knows by its id and its fields: an algorithm, a rule, a mechanism, a threshold."""
+
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """What identities call it."""
+
+    def exact_json(self) -> Json:
+        """Return the id and the settings; the id alone where every setting is left at its default."""
+        settings = {name: exact_json(value) for name, value in settings_of(self).items()}
+        return {"id": self.id, **settings} if settings else self.id
+
+
+@functools.lru_cache(maxsize=256)
+def is_frozen(kind: type) -> bool:
+    """Whether a class is a frozen dataclass, and its objects keep their fields in a dictionary."""
+    slots = any(vars(base).get("__slots__") for base in kind.__mro__)
+    return is_dataclass(kind) and kind.__dataclass_params__.frozen and not slots  # type: ignore[attr-defined]
+
+
+def settings_of(thing: Setting) -> dict[str, Any]:
+    """Return the fields that are not left at their defaults; an identity says no others."""
+    if not is_frozen(type(thing)):
+        raise InvalidInput(f"{type(thing).__name__}: must be a frozen dataclass, for its fields are its identity.")
+    settings = {}
+    for one in fields(thing):  # type: ignore[arg-type]  # as just seen
+        value = vars(thing)[one.name]
+        if value is not one.default and (isinstance(value, np.ndarray) or value != one.default):
+            settings[one.name] = value
+    return settings
+
+
+def exact_json(value: Any) -> Json:
+    """Return a setting as identities say it, an array by its digest; refuse what JSON cannot say.
+
+    >>> exact_json({"layers": (2, 3)})
+    {'layers': [2, 3]}
+    """
+    if value is None or isinstance(value, (str, int, Integral)):  # truth values are integers
+        return value
+    if isinstance(value, Real) and math.isfinite(value) and float(value) == value:
+        return float(value)
+    if isinstance(value, np.ndarray):
+        return {"array": array_digest(str(value.dtype), value)}
+    if isinstance(value, (list, tuple)):
+        return [exact_json(item) for item in value]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: exact_json(item) for key, item in value.items()}
+    if isinstance(value, Setting):
+        return value.exact_json()
+    raise InvalidInput(f"JSON cannot say {shown(value)} exactly.")
+
+
+def inexact_setting(thing: Setting) -> str | None:
+    """Return the name of a setting that JSON cannot say: no identity is exact without it."""
+    for name, value in settings_of(thing).items():
+        try:
+            exact_json(value)
+        except InvalidInput:
+            return name
+    return None
+
+
+def algorithm_spec(algorithm: Algorithm) -> ObjectSpec:
+    """Return id, version and settings of an algorithm; a setting that JSON cannot say by its type."""
+    params: dict[str, Json] = {"version": algorithm.version} if algorithm.version else {}
+    for name, value in settings_of(algorithm).items():
+        try:
+            params[name] = exact_json(value)
+        except InvalidInput:
+            params[name] = type(value).__qualname__
+    return ObjectSpec(algorithm.id, params)
+
+
+# --- whose code ---------------------------------------------------------------------------------------------------
+
+
+def provider(thing: Any) -> str:
+    """Return whose code a class, a function or an object is: "replicable-rl", else the module it comes from.
+
+    What ships is what this package has under its name. An object is ours if its class is, if no attribute of it hides
+    a part of its class, and if the objects among its settings are ours.
+
+    >>> provider(provider), provider(functools.partial(brief)), provider({})
+    ('replicable-rl', 'replicable-rl', 'builtins')
+    """
+    if isinstance(thing, (functools.partial, MethodType)):
+        return provider(thing.func if isinstance(thing, functools.partial) else thing.__func__)
+    if isinstance(thing, (type, FunctionType, BuiltinFunctionType)):
+        return OURS if _ships(thing) else str(thing.__module__)
+    kind: Any = type(thing)
+    if not _ships(kind):
+        return str(kind.__module__)
+    settings, hidden = _parts(kind)
+    for name, value in vars(thing).items() if kind.__dictoffset__ else ():
+        if name in hidden or (name in settings and not _is_plain(type(value))):
+            whose = provider(value)
+            if whose != OURS or name in hidden:
+                return whose if whose != OURS else str(kind.__module__)
+    return OURS
+
+
+def is_our_file(file: str) -> bool:
+    """Whether a file, as a code object names it, is one of this package."""
+    return file.startswith(_ROOT)
+
+
+def is_reloaded(old: Any, new: Any) -> bool:
+    """Whether a class or a function was defined again under its name, as a notebook does where a cell is run again."""
+    kinds = (type, FunctionType)
+    if old is new or not (isinstance(old, kinds) and isinstance(new, kinds)):
+        return old is new
+    return (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
+
+
+def _is_plain(kind: type) -> bool:
+    """Whether a class is of Python or NumPy: numbers, texts and arrays have no methods of anybody's own."""
+    return kind.__module__.partition(".")[0] in _NOBODYS
+
+
+@functools.lru_cache(maxsize=512)
+def _ships(defined: Any) -> bool:
+    """Whether a class, with its bases, or a function is the one that this package has under its name."""
+    module: Any = sys.modules.get(defined.__module__)
+    if module is None or not is_our_file(vars(module).get("__file__") or ""):
+        return False
+    found = module
+    for name in defined.__qualname__.split("."):
+        found = getattr(found, name, None)
+    bases = defined.__mro__[1:] if isinstance(defined, type) else ()
+    return found is defined and all(_is_plain(base) or _ships(base) for base in bases)
+
+
+@functools.lru_cache(maxsize=512)
+def _parts(kind: type) -> tuple[set[str], set[str]]:
+    """Return the names of the settings of a class, and of what no attribute of an object may hide."""
+    settings = {one.name for one in fields(kind)} if is_dataclass(kind) else set()
+    members = {name: member for base in reversed(kind.__mro__) for name, member in vars(base).items()}
+    code: Any = object if is_dataclass(kind) else (FunctionType, property, classmethod, staticmethod)
+    kept = {name for name, one in members.items() if isinstance(one, code) and not isinstance(one, cached_property)}
+    return settings, kept - settings

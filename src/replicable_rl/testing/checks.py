@@ -16,7 +16,7 @@ from replicable_rl.problem.table import TabularMDP
 from replicable_rl.randomness import sample_stream
 from replicable_rl.registry import ALGORITHMS, unshipped_levels
 from replicable_rl.runs import LEVELS, Algorithm, Level, Run, implied, in_order
-from replicable_rl.solve import algorithm_spec, unsaid
+from replicable_rl.runs.specs import algorithm_spec, inexact_setting
 from replicable_rl.testing.cases import (
     OTHER_SEEDS,
     SAMPLE_SEEDS,
@@ -149,7 +149,7 @@ def identity(case: Case) -> None:
     spec = algorithm_spec(case.algorithm)
     if not isinstance(spec.id, str) or not spec.id:
         raise Failed(f"the id must be a text that is not empty, got {spec.id!r}.")
-    if setting := unsaid(case.algorithm):
+    if setting := inexact_setting(case.algorithm):
         remedy = "Make it a frozen dataclass whose fields are numbers, texts and lists"
         raise Failed(f"JSON cannot say {setting!r} exactly. {remedy}.")
     owner = ALGORITHMS.get(spec.id)

@@ -10,7 +10,8 @@ from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import make
 from replicable_rl.runs import Algorithm, check_level
-from replicable_rl.solve import algorithm_spec, refuse_other
+from replicable_rl.runs.specs import algorithm_spec
+from replicable_rl.solve import refuse_other
 from replicable_rl.testing.cases import Case, DoesNotApply, Failed, Refused, short
 from replicable_rl.testing.checks import CHECKS, Check
 from replicable_rl.testing.processes import Worker
