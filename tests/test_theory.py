@@ -219,7 +219,7 @@ def test_json_of_a_plan(name: str) -> None:
     plan = plans()[name]
     data = json.loads(json.dumps(plan.to_json(), allow_nan=False))
     assert data["samples"] == str(plan.samples)
-    for key in ("epsilon", "delta", "rho", "known_rewards", "rho_proved", "accuracy_proved", "replicability_proved"):
+    for key in ("epsilon", "delta", "rho", "known_rewards", "rho_proved", "error_proved"):
         assert data[key] == getattr(plan.numbers, key)
     counts = "calls calls_needed episodes episodes_needed rounds"
     for key in counts.split(" "):

@@ -7,18 +7,16 @@ r"""Phased value iteration, plain and replicable (Algorithm 1, ``alg:rep-phased`
         Q_{t+1}(s, a) = r(s, a) + gamma v(s, a)
     policy = argmax_a Q_T(s, a)
 
-Phased Q-learning (Kearns and Singh 1998) is the same loop with the plain mean instead of
-rSTAT. Values are normalised to [0, 1] inside and given in the user's units outside. Where the
-reward is not a known function of (s, a), one query answers r + gamma V_t(s') as a whole.
+Phased Q-learning (Kearns and Singh 1998) is the same loop with the plain mean instead of rSTAT. Values are normalised
+to [0, 1] inside. Where the reward is not a known function of (s, a), one query answers r + gamma V_t(s') as a whole.
 
 Without overrides rPVI is the same loop with a schedule of its own: early iterations draw less and round more coarsely,
-and Q only rises, Q_{t+1} = max(Q_t, r + gamma (v - c_t)). It keeps the same promises with far fewer samples, see
-:mod:`replicable_rl.theory.phased_vi`. With the m, T and tau of `theory.paper_phased_vi` it is the paper's listing.
+and Q only rises, Q_{t+1} = max(Q_t, r + gamma (v - c_t)). It keeps the same promises with far fewer samples. With the
+m, T and tau of `theory.paper_phased_vi` it is the paper's listing.
 
-Why it replicates: by induction over t. If two runs hold the same Q_t, their means differ by no
-more than sampling makes them, a shared grid separates such means with small probability, and
-equal bins give equal bits of Q_{t+1}. A union bound over the N*T queries does the rest. What it
-takes is in :mod:`replicable_rl.theory.phased_vi`.
+Why it replicates, by induction over t: if two runs hold the same Q_t, their means differ by no more than sampling makes
+them, a shared grid separates such means with small probability, and equal bins give equal bits of Q_{t+1}. A union
+bound over the N*T queries does the rest. What it takes is in :mod:`replicable_rl.theory.phased_vi`.
 """
 
 from __future__ import annotations
@@ -195,8 +193,8 @@ class _Phased(Promise[PhasedVINumbers]):
         T, needed = numbers.iterations, numbers.iterations_needed
         status = Status(StatusCode.COMPLETED, f"ran all {T} iterations")
         if needed > T:
-            sentence = f"ran {T} of the {needed} iterations that the theorem asks for"
-            status = Status(StatusCode.BUDGET_SPENT, sentence)
+            said = f"ran {T} of the {needed} iterations that the theorem asks for"
+            status = Status(StatusCode.BUDGET_SPENT, said)
         outputs = {"value": q, "policy": greedy(q)}  # of what is reported: the same value implies the same policy
         claims, samples = plan.claims(good_seed=done.good_seed), numbers.pairs * done.calls
         return Run.of(outputs, status=status, claims=claims, samples=samples)

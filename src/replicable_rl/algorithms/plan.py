@@ -83,9 +83,7 @@ def sure_of(
 ) -> Claim:
     """Claim that a second run with what the first one published would do the ``same``.
 
-    If every mean keeps its distance from the edges of its bin, a second run has the same answers, unless the two means
-    of a query are further apart than the margins: for every shared seed, this is claimed and wrong with probability at
-    most ``wrong`` over both samples.
+    For every shared seed, this is claimed and wrong with probability at most ``wrong`` over both samples.
     """
     text = f"a second run with {published} would {same} (wrong with probability at most {wrong:g})"
     return LibraryClaim(REPLICABILITY, "proved", text, wrong, theorem, 0.0, level, conditions, definition)
@@ -113,13 +111,8 @@ class Plan(Displayed, Generic[N]):
     def claims(self, *, good_seed: bool = False, broken: Sequence[str] | None = None) -> Claims:
         """Return what may be claimed, about accuracy and about replicability apart.
 
-        Parameters
-        ----------
-        good_seed : bool
-            Whether every number of the run kept such a distance from the edges of its bin that a second run with this
-            shared seed is on the same side, except with a small probability over both samples.
-        broken : sequence of str, optional
-            After a run, the conditions that it did not meet. Before it, None, they are part of the claim.
+        After a run, ``good_seed`` says whether all its means kept their distance from the edges of their bins, and
+        ``broken`` which of the conditions that a run settles it did not meet; before it they are part of the claim.
         """
         accuracy, replicability, of_this_seed, to_settle = self._promises
         missing = dict(self._missing)
@@ -167,11 +160,9 @@ class Plan(Displayed, Generic[N]):
         written: dict[str, Json] = asdict(numbers) | {"samples": self.samples}
         if self.by is None:
             written |= {"error_proved": numbers.error_proved, "rho_proved": numbers.rho_proved}
-            written["accuracy_proved"] = numbers.accuracy_proved
-            written["replicability_proved"] = numbers.replicability_proved
         written = {name: decimal(value) if name in _COUNTS else value for name, value in written.items()}
-        here = {"estimated": shape.estimated, "conditions": list(shape.conditions), "gain": self.gain, "by": self.by}
-        return {**written, **here, "claims": self.claims().to_json()}
+        written |= {"estimated": shape.estimated, "conditions": list(shape.conditions), "gain": self.gain}
+        return written | {"by": self.by, "claims": self.claims().to_json()}
 
 
 class Promise(Algorithm, Generic[N]):

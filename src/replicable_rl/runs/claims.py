@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar
 
 from replicable_rl.canonical import Json, from_record, record_json
-from replicable_rl.display import Displayed, described, short_repr
+from replicable_rl.display import Displayed, short_repr
 from replicable_rl.errors import InvalidInput, check_choice, check_real, shown
 from replicable_rl.paper import cited
 from replicable_rl.runs.specs import OURS, put
@@ -130,6 +130,8 @@ class Claims(Displayed):
     missing: Mapping[str, str] = field(default_factory=dict)  # what a claim would be about -> why there is none
     gain: float | None = None  # of the best policy, where a loss that is as large is allowed
 
+    __repr__ = short_repr
+
     def __post_init__(self) -> None:
         put(self, made=tuple(self.made))
         made = [(claim.about, claim.definition) for claim in self.made]
@@ -160,10 +162,6 @@ class Claims(Displayed):
     def of_this_seed(self) -> Claim | None:
         """What this run's data say of a second run with this shared seed, or these cuts; None if not enough."""
         return next((claim for claim in self.made if claim.definition in (THIS_SEED, CERTIFICATE)), None)
-
-    def __repr__(self) -> str:
-        made = [f"{claim.about} {claim.ground}, bound {claim.bound:.6g}" for claim in self.made]
-        return described(self, "; ".join([*made, *(f"nothing about {about}" for about in self.missing)]))
 
     def __str__(self) -> str:
         made = [f"{text[:1].upper()}{text[1:]}" for text in map(str, self.made)]

@@ -19,7 +19,7 @@ The proof is in ``docs/proofs.md``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from replicable_rl.errors import InvalidInput, check_share
@@ -33,7 +33,6 @@ from replicable_rl.theory.rstat import (
     hoeffding_samples,
     mean_distance,
     pieces_of,
-    query_parameters,
 )
 
 _OWNER = "theory.approximate_mdp"
@@ -107,29 +106,30 @@ def approximate_mdp(
     delta, rho, calls, tolerance = check_parameters(_OWNER, **size).values()
     pairs = allowed_pairs or n_states * n_actions
     queries = pairs * (n_states if known_rewards else n_states + 1)
-    tau = epsilon if norm == "entry" else epsilon / n_states
-    plain = query_parameters(_OWNER, queries, tau, delta, None, calls=calls, tolerance=tolerance)
-    numbers = ApproximateMDPNumbers(n_states=n_states, pairs=pairs, **promise, **plain)
-    if rho is None:
-        return numbers
-    tau, delta_sq, pieces = numbers.tolerance, numbers.delta_sq, pieces_of(form)
+    tau_needed = epsilon if norm == "entry" else epsilon / n_states
+    tau, delta_sq, width, pieces = tolerance or tau_needed, delta / queries, 0.0, pieces_of(form)
+    needed = hoeffding_samples(tau, delta_sq)
+    if rho is not None:
 
-    def room(n: int) -> float:
-        """The widest bins that are accurate with n successors."""
-        return 2.0 * (tau - hoeffding_radius(n, delta_sq)) / (pieces * ROUNDING)
+        def room(n: int) -> float:
+            """The widest bins that are accurate with n successors."""
+            return 2.0 * (tau - hoeffding_radius(n, delta_sq)) / (pieces * ROUNDING)
 
-    def is_enough(n: int) -> bool:
-        """Whether the narrowest bins that n successors replicate on are accurate, too."""
-        return pairs * row_distance(n_states, n, known_rewards) / rho <= room(n)
+        def is_enough(n: int) -> bool:
+            """Whether the narrowest bins that n successors replicate on are accurate, too."""
+            return pairs * row_distance(n_states, n, known_rewards) / rho <= room(n)
 
-    low, high = numbers.calls_needed, 2 * numbers.calls_needed
-    while not is_enough(high):
-        low, high = high, 2 * high
-    while high - low > max(1, low >> 40):
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    width, calls = float(few_bits(room(high))), high if calls is None else calls
-    return replace(numbers, rho=rho, rho_sq=rho / queries, width=width, calls=calls, calls_needed=high)
+        low, high = needed, 2 * needed
+        while not is_enough(high):
+            low, high = high, 2 * high
+        while high - low > max(1, low >> 40):
+            middle = (low + high) // 2
+            low, high = (low, middle) if is_enough(middle) else (middle, high)
+        needed, width = high, float(few_bits(room(high)))
+    promise |= {"n_states": n_states, "pairs": pairs, "delta": delta, "rho": rho, "queries": queries, "width": width}
+    promise |= {"delta_sq": delta_sq, "rho_sq": None if rho is None else rho / queries, "tolerance": tau}
+    promise |= {"tolerance_needed": tau_needed, "calls": calls or needed, "calls_needed": needed}
+    return ApproximateMDPNumbers(**promise)
 
 
 def paper_approximate_mdp(

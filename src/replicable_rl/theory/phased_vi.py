@@ -53,8 +53,9 @@ from numpy.typing import NDArray
 
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_share
+from replicable_rl.paper import cited
 from replicable_rl.theory.numbers import ACCURACY, SLACK, check_parameters
-from replicable_rl.theory.rstat import ROUNDING, Floats, QueryNumbers, few_bits, mean_distance, query_parameters
+from replicable_rl.theory.rstat import ROUNDING, Floats, QueryNumbers, few_bits, hoeffding_samples, mean_distance
 
 _OWNER = "theory.phased_vi"
 Target = Literal["policy", "value"]
@@ -272,54 +273,51 @@ def phased_vi(
 ) -> PhasedVINumbers:
     """Return the numbers of Theorem 4.1 (``thm:rpvi``), or of Phased Q-learning when ``rho`` is None.
 
-    Each keyword from ``calls`` on overrides what the theorem says of the paper's listing, which then runs and requires
-    2*delta < rho; the bounds are recomputed from what is left.
+    ``pairs`` is N, S*A or as many as are allowed. Each keyword from ``calls`` on overrides what the theorem says of the
+    paper's listing, which then runs and requires 2*delta < rho. All else is as in `ReplicablePhasedVI`.
 
-    ``pairs`` is N, S*A or as many as are allowed, and ``known_rewards`` says whether the reward is a known function of
-    (s, a), or learned from the samples. All else is as in `ReplicablePhasedVI`.
-
-    Examples
-    --------
     >>> rpvi = phased_vi(pairs=32, gamma=0.9, epsilon=0.1, delta=0.001, rho=0.2)
     >>> rpvi.iterations, f"{rpvi.samples:.2e}", rpvi.accuracy_proved and rpvi.replicability_proved
     (32, '5.08e+13', True)
     >>> phased_vi(32, 0.9, 0.02, 0.001, 0.2, calls=104_000, tolerance=0.02).replicability_proved
     False
     """
-    promise = check_parameters(_OWNER, pairs=pairs, gamma=gamma, known_rewards=known_rewards)
-    pairs, gamma, known_rewards = promise.values()
-    given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "target": target}
-    given |= {"calls": calls, "iterations": iterations, "tolerance": tolerance, "rho_sq": rho_sq}
-    epsilon, delta, rho, target, calls, iterations, tolerance, rho_sq = check_phased_vi(**given).values()
-    promise |= {"epsilon": epsilon, "delta": delta, "rho": rho, "target": target}
-    if rho is None or any(override is not None for override in (calls, iterations, tolerance, rho_sq)):
+    promise = check_phased_vi(**locals())
+    pairs, gamma, epsilon, delta, rho, target, known_rewards, *overrides = promise.values()
+    calls, iterations, tolerance, rho_sq = overrides
+    rising = rho is not None and all(override is None for override in overrides)
+    width = 0.0
+    if rising and rho is not None:
+        schedule = rising_schedule(pairs, gamma, epsilon, delta, rho, known_rewards=known_rewards)
+        T = T_needed = schedule.iterations
+        m = m_needed = int(schedule.calls[-1])
+        tau = tau_needed = float(schedule.lowered[-1])
+        width = float(schedule.widths[-1])
+        rho_sq, delta_sq = float(schedule.reach[-1]) * mean_distance(m) / width, delta / (pairs * T)
+    else:
         power, horizon = (1 if target == "value" else 2), 1.0 - gamma
-        needed = max(1, math.ceil(math.log(2.0 / (horizon ** (power + 1) * epsilon)) / horizon))
-        T = needed if iterations is None else iterations
-        tau = horizon**power * epsilon / 2.0 * (1.0 if known_rewards else max(gamma, 0.5))
-        queries = query_parameters(_OWNER, pairs * T, tau, delta, rho, calls=calls, tolerance=tolerance, rho_sq=rho_sq)
-        return PhasedVINumbers(**promise | queries, iterations=T, iterations_needed=needed, rising=False)
-    schedule = rising_schedule(pairs, gamma, epsilon, delta, rho, known_rewards=known_rewards)
-    T, most = schedule.iterations, int(schedule.calls[-1])
-    width, lowered = float(schedule.widths[-1]), float(schedule.lowered[-1])
-    return PhasedVINumbers(
-        **promise,
-        queries=pairs * T,
-        tolerance=lowered,
-        tolerance_needed=lowered,
-        delta_sq=delta / (pairs * T),
-        rho_sq=float(schedule.reach[-1]) * mean_distance(most) / width,
-        width=width,
-        calls=most,
-        calls_needed=most,
-        iterations=T,
-        iterations_needed=T,
-        rising=True,
-    )
+        T_needed = max(1, math.ceil(math.log(2.0 / (horizon ** (power + 1) * epsilon)) / horizon))
+        tau_needed = horizon**power * epsilon / 2.0 * (1.0 if known_rewards else max(gamma, 0.5))
+        T, tau = iterations or T_needed, tolerance or tau_needed
+        delta_sq, sampling = delta / (pairs * T), tau
+        if rho is not None:
+            rho_sq = rho_sq or rho / (pairs * T)
+            gap = rho_sq - 2.0 * delta_sq
+            if gap <= 0.0:
+                raise InvalidInput(
+                    f"{_OWNER}: rho_sq must exceed 2*delta/(N*T) = {2.0 * delta_sq:.3g} {cited('(thm:rep-sq)')}, got "
+                    f"{rho_sq:g}. Raise rho_sq or lower delta."
+                )
+            width, sampling = 2.0 * tau / (1 + gap), tau * gap / (1 + gap)  # as the paper shares out tau
+        m_needed = hoeffding_samples(sampling, delta_sq)
+        m = calls or m_needed
+    promise |= {"delta_sq": delta_sq, "rho_sq": rho_sq, "width": width, "tolerance": tau, "calls": m, "iterations": T}
+    promise |= {"tolerance_needed": tau_needed, "calls_needed": m_needed, "iterations_needed": T_needed}
+    return PhasedVINumbers(**promise, queries=pairs * T, rising=rising)
 
 
 def check_phased_vi(**given: Any) -> dict[str, Any]:
-    """Return the parameters of `phased_vi` that do not depend on a problem, as they count."""
+    """Return parameters of `phased_vi` as they count, or refuse them."""
     found = check_parameters(_OWNER, **given)
     rho, delta, listing = found.get("rho"), found["delta"], ("calls", "iterations", "tolerance", "rho_sq")
     if rho is not None and 2.0 * delta >= rho and any(found[name] is not None for name in listing):

@@ -25,13 +25,12 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.errors import InvalidInput, check_choice, check_share
-from replicable_rl.paper import cited
+from replicable_rl.errors import check_choice, check_share
 from replicable_rl.theory.numbers import ACCURACY, REPLICABILITY, Numbers
 
 if TYPE_CHECKING:
@@ -172,45 +171,6 @@ class QueryNumbers(Numbers):
             found["calls"] = self.calls, self.calls_needed
         if about == ACCURACY and self.tolerance > self.tolerance_needed:
             found["tolerance"] = self.tolerance, self.tolerance_needed
-        if about == REPLICABILITY and self.rho is not None and self.rho_sq is not None:
-            needed = self.rho / self.queries
-            found |= {"rho_sq": (self.rho_sq, needed)} if self.rho_sq > needed else {}
+        if about == REPLICABILITY and self.rho and self.rho_sq and self.rho_sq > self.rho / self.queries:
+            found["rho_sq"] = self.rho_sq, self.rho / self.queries
         return found
-
-
-def query_parameters(
-    owner: str,
-    queries: int,
-    tau_needed: float,
-    delta: float,
-    rho: float | None,
-    *,
-    calls: int | None,
-    tolerance: float | None,
-    rho_sq: float | None = None,
-) -> dict[str, Any]:
-    """Return what one of so many queries takes; what is not None overrides the theorem, and was checked."""
-    tau = tau_needed if tolerance is None else tolerance
-    delta_sq, width, sampling = delta / queries, 0.0, tau
-    if rho is not None:
-        rho_sq = rho / queries if rho_sq is None else rho_sq
-        if not 2.0 * delta_sq < rho_sq:
-            raise InvalidInput(
-                f"{owner}: rho_sq must exceed 2*delta/(N*T) = {2.0 * delta_sq:.3g} {cited('(thm:rep-sq)')}, got "
-                f"{rho_sq:g}. Raise rho_sq or lower delta."
-            )
-        gap = rho_sq - 2.0 * delta_sq
-        width, sampling = 2.0 * tau / (1 + gap), tau * gap / (1 + gap)  # as the paper shares out tau
-    needed = hoeffding_samples(sampling, delta_sq)
-    return {
-        "delta": delta,
-        "rho": rho,
-        "queries": queries,
-        "tolerance": tau,
-        "tolerance_needed": tau_needed,
-        "delta_sq": delta_sq,
-        "rho_sq": rho_sq,
-        "width": width,
-        "calls": needed if calls is None else calls,
-        "calls_needed": needed,
-    }
