@@ -14,7 +14,7 @@ import pytest
 import typer
 
 import replicable_rl as rr
-from replicable_rl import progress_bar
+from replicable_rl import progress
 from replicable_rl.cli.main import app
 from replicable_rl.registry import ALGORITHMS, PROBLEMS
 from replicable_rl.rules import SHIPPED
@@ -79,7 +79,7 @@ class OnTerminal(Run):
 
 @pytest.fixture
 def shown(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> OnTerminal:
-    monkeypatch.setattr(progress_bar, "_PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
     return OnTerminal(capsys)
 
 
