@@ -92,13 +92,9 @@ def check_rmax(plan: RMaxNumbers) -> None:
     entry, loss, parts = recomputed(plan)
     assert plan.sampling_error + plan.rounding == pytest.approx(entry)
     assert plan.error_proved == pytest.approx(loss, rel=1e-6)
+    assert plan.accuracy_proved == (loss <= plan.epsilon) or loss == pytest.approx(plan.epsilon)
     enough = plan.pairs + idle_rounds(plan)  # rounds that learn, or leave eps/4 in counts that stay below k + w
-    accurate = loss <= plan.epsilon and enough <= plan.rounds
-    assert (
-        plan.accuracy_proved == accurate
-        or loss == pytest.approx(plan.epsilon)
-        or pytest.approx(enough, abs=1.5) == plan.rounds
-    )
+    assert plan.rounds_needed == pytest.approx(enough + 1, abs=1.5)
     if plan.rho is None:
         assert plan.rho_proved is None
         assert not plan.replicability_proved
@@ -254,9 +250,8 @@ def test_too_short_a_horizon_is_named() -> None:
 def test_what_is_given_takes_the_place_of_the_theorems_choice() -> None:
     usual = rmax(**EXAMPLE)
     few, coarse, far = (rmax(**EXAMPLE, **given) for given in ({"rounds": 5}, {"tolerance": 0.3}, {"known": 5.0}))
-    assert (few.rounds, few.known, few.width, few.accuracy_proved) == (5, usual.known, usual.width, False)
-    assert few.proves("accuracy")  # of a run that ends before its budget of rounds does
-    assert (coarse.rounds, coarse.proves("accuracy"), coarse.replicability_proved) == (usual.rounds, False, True)
+    assert (few.rounds, few.known, few.width, few.accuracy_proved) == (5, usual.known, usual.width, True)
+    assert (coarse.rounds, coarse.accuracy_proved, coarse.replicability_proved) == (usual.rounds, False, True)
     assert (far.rounds, far.known, far.window) == (far.rounds_needed, 5.0, 5.0)
     assert rmax(**EXAMPLE, known=1e30, window=1e-30).rho_proved == 1.0
     plan = rr.plan(rr.make("two-goals-v1"), rr.ReplicableRMax(0.1, 0.01, 0.2, 60, support=3, rounds=5))

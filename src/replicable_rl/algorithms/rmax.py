@@ -97,11 +97,6 @@ def explore(
             return
 
 
-def _digest(known: NDArray[np.bool_]) -> int:
-    """Return 48 bits that tell sets apart: a whole number that 64-bit floats hold exactly."""
-    return int(hashlib.sha256(np.packbits(known).tobytes()).hexdigest()[:12], 16)
-
-
 class _RMax(Promise[RMaxNumbers]):
     """What the two algorithms share: everything but the thresholds and the queries."""
 
@@ -150,8 +145,9 @@ class _RMax(Promise[RMaxNumbers]):
         empty, story, cut_short = LearnedModel.empty(source, r_max), [], False
         rounds = explore(source, numbers, empty, self.threshold, queries, shared, rng)
         for last in track(rounds, "rounds", numbers.rounds):
-            known = last.model.known
-            story.append((known.sum(), _digest(known), last.threshold, last.unknown_rate, last.theta, last.seen.steps))
+            known, steps = last.model.known, last.seen.steps
+            digest = int(hashlib.sha256(np.packbits(known).tobytes()).hexdigest()[:12], 16)  # 64-bit floats hold it
+            story.append((known.sum(), digest, last.threshold, last.unknown_rate, last.theta, steps))
             cut_short |= float(last.visits.sum()) < numbers.horizon * (1.0 - 1e-9)
         seen = last.seen
         most = int(np.bincount(seen.row[seen.count > 0.0]).max())

@@ -136,7 +136,7 @@ class RMaxNumbers(Numbers):
     @property
     def rounding(self) -> float:
         """e, how far an answer may be from its mean."""
-        return 0.0 if self.rho is None else pieces_of(self.form) * self.width / 2.0
+        return pieces_of(self.form) * self.width / 2.0
 
     @property
     def rounded_row(self) -> float:
@@ -154,18 +154,13 @@ class RMaxNumbers(Numbers):
 
     @property
     def error_proved(self) -> float:
-        """The bound on the loss of the policy of a run that ends before its budget of rounds does."""
+        """The bound on the loss of the policy, from the initial distribution, if a run ends before its rounds do."""
         if self.outside(ACCURACY):
             return 1.0
         radius = self.sampling_error
         row = (radius if self.support > 1 else 0.0) + self.rounded_row
         reward = 0.0 if self.known_rewards else radius + self.width / 2.0
         return 2.0 * (self.gamma / (1.0 - self.gamma) * row + reward) + self.planning + self.unknown_rate + self.tail
-
-    @property
-    def accuracy_proved(self) -> bool:
-        """Whether the policy is within epsilon of optimal from the initial distribution, whatever happens."""
-        return self.proves(ACCURACY) and self.rounds >= self.rounds_needed
 
     def query_distance(self, visits: float) -> float:
         """Bound the mean distances of two runs before rounding, summed over all entries and rewards of all pairs."""
@@ -208,16 +203,12 @@ class RMaxNumbers(Numbers):
         """Bound on the probability that two runs learn different models; 1 when nothing is proved."""
         return None if self.rho is None else min(1.0, self.rho_queries + self.rho_known + self.rho_stop)
 
-    def proves(self, about: str) -> bool:
-        """Whether a promise is proved; about accuracy, of a run that ends before its budget of rounds does."""
-        return self.error_proved <= self.epsilon * SLACK if about == ACCURACY else self.replicability_proved
-
     def outside(self, about: str) -> dict[str, tuple[str, str]]:
         """Return the threshold and the estimate where the proof does not know them."""
-        threshold, estimate = (FIXED, PLAIN) if self.rho is None else (RANDOMISED, RSTAT)
-        pairs = {"threshold": (self.threshold, threshold), "estimate": (self.estimate, estimate)}
-        others = (RANDOMISED, FIXED, PLAIN) if about == ACCURACY else ()  # of these accuracy is known, too
-        return {name: pair for name, pair in pairs.items() if pair[0] not in (pair[1], *others)}
+        needed = (FIXED, PLAIN) if self.rho is None else (RANDOMISED, RSTAT)
+        pairs = {"threshold": (self.threshold, needed[0]), "estimate": (self.estimate, needed[1])}
+        enough = (RANDOMISED, RSTAT, FIXED, PLAIN) if about == ACCURACY else needed
+        return {name: pair for name, pair in pairs.items() if pair[0] not in enough}
 
     def short(self, about: str) -> dict[str, tuple[float, float]]:
         """Return the episodes, and for accuracy the horizon, where more would do."""
@@ -256,15 +247,9 @@ def rmax(
     T, k, w (or k) and tau, from which beta follows, replace all that where they are given; the bounds say what
     is still proved. ``allowed_pairs`` is N where some actions are not allowed. All else is as in `ReplicableRMax`.
 
-    Examples
-    --------
     >>> numbers = rmax(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=60, support=3)
     >>> numbers.rounds, f"{numbers.episodes:.3g}", numbers.replicability_proved, numbers.accuracy_proved
     (64, '1.39e+13', True, True)
-    >>> rmax(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=60, episodes=10**9).accuracy_proved
-    False
-    >>> rmax(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=20).horizon_needed  # gamma**20 is more than epsilon
-    36
     """
     K = n_states if support is None else support
     problem = {"n_states": n_states, "n_actions": n_actions, "allowed_pairs": allowed_pairs, "support": K}
