@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import replicable_rl as rr
-from replicable_rl.algorithms.approximate_mdp import _is_good_seed
 from replicable_rl.algorithms.phased_vi import iterate
 from replicable_rl.errors import InvalidMDP
 from replicable_rl.problem.rows import Rows
@@ -447,23 +446,6 @@ def test_forbidden_pairs_have_no_edges_to_keep_away_from() -> None:
             margin = Margin.of(model, 0.1)._replace(q=np.full((S, A), by * distance[mdp.allowed].min()))
             tuning = Tuning(0.1, 0.1, margin=margin)
             assert RoundedQ(0.1).decide(model, SharedRandomness(seed), tuning).sure == sure
-
-
-def test_a_model_is_not_asked_about_forbidden_pairs() -> None:
-    mdp = masked(1)
-
-    class Near(Query):
-        """Says that everything about forbidden pairs is at an edge, and everything else far from one."""
-
-        def room(self, means: Any, *address: int, index: Any = None) -> Any:
-            return np.where(mdp.allowed.reshape(-1)[index // S], np.inf, 0.0)
-
-        def answer(self, means: Any, *address: int, index: Any = None) -> Any:
-            return means
-
-    algorithm = rr.ReplicableApproximateMDP(0.1, 0.01, 0.3)
-    seen = mdp.draw(algorithm.plan(mdp).numbers.calls, sample_stream(1)).transitions(S, A)
-    assert _is_good_seed(Near(), seen, algorithm.plan(mdp).numbers)
 
 
 def test_the_first_policy_of_rmax_is_uniform_over_what_is_allowed() -> None:

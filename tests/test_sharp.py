@@ -323,7 +323,6 @@ def test_a_smaller_margin_is_not_enough() -> None:
     [
         rr.ReplicablePhasedVI(*PROMISE),
         rr.ReplicablePhasedVI(*PROMISE, **paper_phased_vi(32, 0.9, *PROMISE)),
-        rr.ReplicableApproximateMDP(*PROMISE),
     ],
 )
 def test_good_seeds_are_good(algorithm: Any) -> None:

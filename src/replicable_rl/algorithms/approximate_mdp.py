@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from replicable_rl.algorithms.plan import SHARP_FORM, Promise, Promises, Shape, accurate, replicable, sure_of
+from replicable_rl.algorithms.plan import SHARP_FORM, Promise, Promises, Shape, accurate, replicable
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning.exact import Optimum, optimal_values
 from replicable_rl.problem.rows import Rows
@@ -35,7 +35,6 @@ from replicable_rl.sampling import TransitionCounts
 from replicable_rl.sampling.counts import sums
 from replicable_rl.theory import ApproximateMDPNumbers, approximate_mdp
 from replicable_rl.theory.numbers import check_parameters
-from replicable_rl.theory.rstat import ARITHMETIC, seed_margin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from replicable_rl.theory.rstat import Form
 
 _MAX_DENSE = 10**8  # entries of dense rows, where 0 is rounded to something else
-_MOST_ENTRIES = 10**7  # of a model whose distances from the edges are looked at
 
 
 class RowQueries(NamedTuple):
@@ -178,7 +176,6 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
         return Promises(
             accurate(numbers, f"{clause} before rows are divided by their sums", theorem, "model"),
             replicable(numbers.rho, same, theorem, "model"),
-            sure_of(same, numbers.delta, "docs/proofs.md, a good shared seed", "model"),
         )
 
     def solve(self, source: Generative, shared: SharedRandomness, rng: np.random.Generator) -> Run:
@@ -196,25 +193,9 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
         return Run.of(
             {"model": learned.table, "value": best.q, "policy": best.policy},
             status=Status(StatusCode.COMPLETED, sentence if loops else f"learned all {rows} rows"),
-            claims=plan.claims(good_seed=_is_good_seed(queries.transitions, seen, numbers)),
+            claims=plan.claims(),
             samples=plan.samples,
         )
-
-
-def _is_good_seed(query: Query, seen: TransitionCounts, numbers: ApproximateMDPNumbers) -> bool:
-    """Whether every entry is so far from the edges of its bin that another run's cannot be beyond.
-
-    Not asked where rewards are learned, whose spread the counts do not keep, nor of very large models.
-    """
-    entries, n = seen.n_states * seen.n_actions * seen.n_states, float(numbers.calls)
-    log_term = numbers.seed_log_term  # 0 where nothing may be said
-    if not (log_term and numbers.known_rewards and n > 1.0) or entries > _MOST_ENTRIES:
-        return False
-    mean = np.zeros(entries)  # also of what was never seen
-    mean[seen.key] = seen.count / n
-    needed = seed_margin(mean * (1.0 - mean) * (n / (n - 1.0)), n, 1.0, log_term)
-    clear = query.room(mean, index=np.arange(entries)) > needed + ARITHMETIC
-    return bool((clear.reshape(-1, seen.n_states).all(axis=1) | (seen.visits == 0.0)).all())  # not allowed: not asked
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
-from replicable_rl.algorithms.exploring import Ignored, collect, hardly_reached, left_at_default
 from replicable_rl.algorithms.plan import Plan, Promise, Promises, Shape, accurate, replicable, sure_of
 from replicable_rl.errors import InvalidInput, speaking_as
+from replicable_rl.planning.exact import optimal_values
 from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
+from replicable_rl.progress import track
 from replicable_rl.rules import AffordableTolerance, Cuts, Decision, EmpiricalModel, Margin, Rule, Tuning, as_rule
 from replicable_rl.rules.model import threshold
 from replicable_rl.rules.publishing import choose_cuts
@@ -38,16 +39,30 @@ from replicable_rl.runs import (
     asks_for_nothing,
 )
 from replicable_rl.theory import PlugInNumbers, Units, decisions, plug_in_policy
-from replicable_rl.theory.decisions import EXACT, PROVED, SPENT, check_plug_in
+from replicable_rl.theory.decisions import EXACT, LEAST, PROVED, SPENT, check_plug_in
 from replicable_rl.theory.numbers import ACCURACY, MOST, REPLICABILITY
 from replicable_rl.wording import number, plural, short_loss
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from replicable_rl.randomness import SharedRandomness
+    from replicable_rl.sampling import EpisodeCounts
 
 _AFFORDABLE = AffordableTolerance()
 _PROOFS = "docs/proofs-decisions.md"
 _NAMED = 5  # pairs that a status names
+
+_ROUNDS, _MOST_ROUNDS = 32, 128  # of exploration: episodes that end early leave steps for some more
+_PRECISION = 1e-6  # of its plans, in values normalised to [0, 1]: where rewards are rare, values are small
+_HALVES = 20  # of the threshold, before no state is ignored
+
+
+class Ignored(NamedTuple):
+    """Which states are ignored, (S,), and the action that a state gets if it is."""
+
+    states: NDArray[np.bool_]
+    actions: NDArray[np.int64]
 
 
 class Decided(NamedTuple):
@@ -222,7 +237,7 @@ class PlugInPolicy(Promise[PlugInNumbers]):
             self._refuse_beyond_64_bits("samples", numbers.per_pair)
             return EmpiricalModel(source, source.draw(numbers.per_pair, rng)), plan.samples
         self._refuse_beyond_64_bits("budget", plan.samples)
-        seen = collect(source, plan.samples, numbers.horizon, rng)
+        seen = _collect(source, plan.samples, numbers.horizon, rng)
         return EmpiricalModel(source, seen), seen.steps
 
     def decide(self, model: EmpiricalModel, plan: Plan[PlugInNumbers], shared: SharedRandomness) -> Decided:
@@ -235,10 +250,10 @@ class PlugInPolicy(Promise[PlugInNumbers]):
             model = model.at_least(threshold(model.visits, None if rule.published else shared))
         tuning = Tuning(numbers.spent, numbers.parameter, self.over)
         if numbers.explores and not rule.published:
-            ignored = hardly_reached(model, tuning, shared, rule.preferred(model.n_actions))
+            ignored = _hardly_reached(model, tuning, shared, rule.preferred(model.n_actions))
             if ignored is not None:
                 decision = decided_by(rule, model, shared, tuning._replace(ignored=ignored.states))
-                left = left_at_default(decision, ignored, model, tuning, shared)
+                left = _left_at_default(decision, ignored, model, tuning, shared)
                 if left is not None:
                     return Decided(left, model, ignored)
         margin = Margin.of(model, self.delta, least=True) if numbers.is_known and self.delta < 0.5 else None
@@ -256,7 +271,7 @@ class PlugInPolicy(Promise[PlugInNumbers]):
             model = model.at_least(threshold(model.visits, None))  # as everybody does who uses the cuts
         if plan.numbers.explores:
             usual = usual_order(model.n_actions) if order is None else np.array(order)
-            few = hardly_reached(model, tuning, None, usual)
+            few = _hardly_reached(model, tuning, None, usual)
             tuning = tuning._replace(ignored=None if few is None else few.states)
         return choose_cuts(model, tuning, order)
 
@@ -299,3 +314,79 @@ def _where(shape: Shape, numbers: PlugInNumbers) -> str:
     if numbers.over == "initial" and numbers.rule in (decisions.AFFORDABLE, decisions.PUBLISHED):
         return "on average over all states" if shape.anywhere else "from the first state on"
     return "in every state"
+
+
+def _collect(source: Episodic, budget: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+    """Return what episodes of ``horizon`` steps saw, of at most ``budget`` steps in all.
+
+    Only the last decision must agree, so exploration need not be replicable. In every round a policy is planned on what
+    was seen so far, with a bonus for every pair, and what was never tried is taken for the best there is:
+
+        every third round    the bonus 1/(2 sqrt(n)) alone: go where little is known
+        the rounds between   rewards and 2 sd/sqrt(n) + span/n: go where it may be good
+
+    sd is the standard deviation of r + gamma V^ after the pair, and span the largest difference of two values V^: a
+    bonus on the scale of all possible values would be larger than any value of a problem with rare rewards.
+    """
+    policy: NDArray[np.float64] | NDArray[np.int64] = source.support.uniform()
+    seen = source.play(policy, max(1, budget // (_ROUNDS * horizon)), horizon, rng)
+    for i in track(range(1, _MOST_ROUNDS), "rounds of exploration"):
+        affordable = (budget - seen.steps) // horizon
+        if affordable < 1:
+            break
+        policy = _curious(EmpiricalModel(source, seen), rewarded=i % 3 != 0)
+        seen = seen + source.play(policy, max(1, affordable // max(1, _ROUNDS - i)), horizon, rng)
+    return seen
+
+
+def _curious(model: EmpiricalModel, *, rewarded: bool) -> NDArray[np.int64]:
+    most, n = 1.0 - model.gamma, model.visits.reshape(model.n_states, model.n_actions)
+    some, value = np.maximum(n, 1.0), model.best.value
+    if rewarded:
+        bonus = 2.0 * model.spread_between / np.sqrt(some) + (value.max() - value.min()) / some
+        promised = model.means(model.table.rows.reward) + np.minimum(most, bonus)
+    else:
+        promised = np.minimum(most, 0.5 / np.sqrt(some))
+    return optimal_values(model.table, rewards=np.where(n > 0.0, promised, 2.0 * most), tolerance=_PRECISION).policy
+
+
+def _hardly_reached(
+    model: EmpiricalModel, tuning: Tuning, shared: SharedRandomness | None, order: NDArray[np.int64]
+) -> Ignored | None:
+    """Return states that are hardly ever reached, if there are any: two runs need not agree on what is decided there.
+
+    Their share is below a shared random threshold, and all of them together cost the best policy, on the model, at most
+    half of what the rule may spend; else the threshold is halved. Who publishes cuts has no shared numbers, and takes
+    the middle of the windows.
+    """
+    u, w = (0.5, 0.5) if shared is None else shared.uniform("decide/ignored", shape=2).tolist()
+    threshold = tuning.spent * (1.0 - model.gamma) * (1.0 + u) / (2.0 * model.n_states)
+    share, actions, before = model.state_shares(tuning.spent), model.support.first(order), -1
+    for _ in range(_HALVES):
+        states = share < threshold
+        if (many := int(states.sum())) == 0:
+            break
+        if many != before:
+            policy = np.where(states, actions, model.best.policy)
+            if model.loses_at_most(policy, tuning.spent * (1.0 + w) / 4.0)[0]:
+                return Ignored(states, actions)
+        threshold, before = threshold / 2.0, many
+    return None
+
+
+def _left_at_default(
+    decision: Decision, ignored: Ignored, model: EmpiricalModel, tuning: Tuning, shared: SharedRandomness
+) -> Decision | None:
+    """Return the decision with the first action in the ignored states; None, if the whole policy loses too much."""
+    outputs = dict(decision.outputs)
+    if "policy" not in outputs:
+        return None
+    policy = np.where(ignored.states, ignored.actions, outputs["policy"])
+    if decision.loss is None or not np.array_equal(policy, outputs["policy"]):  # else the rule has seen to it
+        limit = tuning.spent * (LEAST + (1.0 - LEAST) * float(shared.uniform("decide/ignored", shape=3)[2]))
+        if not model.loses_at_most(policy, limit, tuning.over)[0]:
+            return None
+    outputs["policy"] = policy
+    if "value" in outputs:  # the same value implies the same policy: the least one, of which the first action is best
+        outputs["value"] = model.support.settle(np.where(ignored.states[:, None], 0.0, outputs["value"]))
+    return decision._replace(outputs=outputs)
