@@ -12,10 +12,11 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from replicable_rl import problem as problems
 from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean, shown
 from replicable_rl.files import Artifact, Name, load_artifact, replacing, write_artifact
+from replicable_rl.problem import shipped as problems
+from replicable_rl.problem.environments import from_gymnasium
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.rules import Cuts
 from replicable_rl.runs import ALGORITHMS as ALGORITHMS
@@ -183,7 +184,7 @@ def _from_gymnasium(spec: ObjectSpec) -> TabularMDP:
         )
     if "env" in spec.params:
         raise InvalidInput(f"{env}: there is no parameter 'env'; the id names the environment.")
-    return problems.from_gymnasium(env, **spec.params)
+    return from_gymnasium(env, **spec.params)
 
 
 def make(id: str, /, **params: Any) -> TabularMDP:

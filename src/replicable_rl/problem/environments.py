@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.canonical import array_digest, canonical_json
+from replicable_rl.canonical import canonical_json
 from replicable_rl.errors import InvalidInput, UnknownId, check_integer, did_you_mean, shown
 from replicable_rl.problem.source import BUDGET, Episodic, Stepped, check_gamma
 from replicable_rl.problem.table import TabularMDP
@@ -137,41 +137,15 @@ def _convert(env: gymnasium.Env[Any, Any], gamma: float) -> TabularMDP:
 # --- episodes ------------------------------------------------------------------------------------------------------
 
 
-def environment_seed(rng: np.random.Generator) -> int:
-    """Draw the seed of an environment: 32 bits, for many take no more.
-
-    >>> environment_seed(np.random.default_rng(1))
-    2198257139
-    """
-    return int(rng.integers(2**63)) >> 31
-
-
-def cumulated(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sums of probabilities up to each action; rounding must not let one come after those that may be."""
-    choice = np.cumsum(weights, axis=1)
-    return np.where(choice == choice[:, -1:], 1.0, choice)
-
-
 class EpisodicEnv(Stepped, Episodic):
     """A Gymnasium environment with discrete observations and actions, played in episodes.
 
-    Parameters
-    ----------
-    env : str, gymnasium.Env, or a callable that makes one
-        An id is made without its time limit, for the horizon of the episodes is the algorithm's.
-    gamma : float
-        Discount; Gymnasium has none.
-    reward_range : (low, high)
-        Bounds every reward is promised to obey; 0, the reward after the end, must lie between them.
-    version : str, optional
-        A store knows an environment of your own by its version alone: give one, and change it whenever the code does.
-        Gymnasium's own, made by their ids, need none.
-    budget : int
-        The most steps that one run may take; more is refused before it starts.
-    allowed : (S, A) truth values, optional
-        Which actions each observation has; all when not given.
-    make_kwargs
-        For ``gymnasium.make`` when an id is given.
+    ``env`` is an id, an environment, or a callable that makes one. An id is made with the keywords and without its time
+    limit, for the horizon of the episodes is the algorithm's. Gymnasium has no ``gamma``; ``reward_range`` are the
+    bounds that every reward is promised to obey, 0 between them, the reward after the end. A store knows an environment
+    of your own by its ``version`` alone: give one, and change it whenever the code does; Gymnasium's own need none.
+    ``budget`` are the most steps that one run may take, and ``allowed`` are (S, A) truth values: which actions each
+    observation has.
 
     Examples
     --------
@@ -212,20 +186,23 @@ class EpisodicEnv(Stepped, Episodic):
         super().__init__(*sizes, ends=True, allowed=allowed, version=version, budget=budget)
         made, bare = self.env.spec, self.env.unwrapped
         self.name = type(bare).__name__ if made is None else str(made.id)
-        registered = dict(made.kwargs) if made is not None and isinstance(env, str) else {}
-        self._params = {"gamma": gamma, "reward_range": list(reward_range), **registered}
-        self._is_gymnasiums_own = isinstance(env, str) and _is_gymnasiums_own(self.env, self._params)
+        self._params: dict[str, Any] = {"gamma": gamma, "reward_range": list(reward_range)}
+        self._is_gymnasiums_own = False
+        if made is not None and isinstance(env, str):
+            self._params |= made.kwargs
+            ours = str(made.entry_point).startswith("gymnasium.envs.") and not made.additional_wrappers
+            self._is_gymnasiums_own = ours and all(map(_is_plain, self._params.values()))
         self.code = () if self._is_gymnasiums_own else (bare,)
         self.first_state, self.first_action = int(observations.start), int(actions.start)
 
     @property
     def spec(self) -> ObjectSpec:
         """The id of the environment; one made by hand is known by its class and its version."""
-        known = {} if self.version is None else {"version": self.version}
-        params = {name: value if _is_plain(value) else _written(value) for name, value in self._params.items()}
-        mask = self.support.given
-        some = {} if mask is None else {"allowed": array_digest("allowed", mask.astype(np.int64))}
-        return ObjectSpec(f"episodes/{self.name}", params | some | known)
+        params = {
+            name: value if _is_plain(value) else re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))  # no address in memory
+            for name, value in self._params.items()
+        }
+        return ObjectSpec(f"episodes/{self.name}", params | self.known_by)
 
     @property
     def identity(self) -> str | None:
@@ -237,25 +214,36 @@ class EpisodicEnv(Stepped, Episodic):
         episodes = check_integer("EpisodicEnv", "episodes", episodes, low=1, high=MAX_CALLS)
         weights, horizon = self.support.probabilities("EpisodicEnv", policy), check_horizon(horizon)
         self.refuse_beyond_budget(episodes * horizon)
-        seen = _Seen(self.n_states)
-        played = merge_tallies(self._batches(weights, episodes, horizon, rng, seen), self.reward_range)
-        return episode_counts(self, played, episodes, seen.steps, seen.starts)
+        starts, steps = np.zeros(self.n_states, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        played = merge_tallies(self._batches(weights, episodes, horizon, rng, starts, steps), self.reward_range)
+        return episode_counts(self, played, episodes, int(steps[0]), starts)
 
     def _batches(
-        self, weights: NDArray[np.float64], episodes: int, horizon: int, rng: np.random.Generator, seen: _Seen
+        self,
+        weights: NDArray[np.float64],
+        episodes: int,
+        horizon: int,
+        rng: np.random.Generator,
+        starts: NDArray[np.int64],
+        steps: NDArray[np.int64],
     ) -> Iterator[Tally]:
-        seed: int | None = environment_seed(rng)
-        choice, end, left_over = cumulated(weights), self.n_states - 1, 0
+        """Play on, and yield what was seen now and then; ``starts`` and ``steps`` count along."""
+        seed: int | None = int(rng.integers(2**63)) >> 31  # 32 bits, for many take no more
+        choice, end, left_over = np.cumsum(weights, axis=1), self.n_states - 1, 0
+        choice[choice == choice[:, -1:]] = 1.0  # rounding must not let an action come after those that may be
+        low, high = self.reward_range
         keys: list[int] = []
         rewards: list[float] = []
         for episode in track(range(episodes), "episodes"):
             state = self.state_of(first_observation(self, self.env, seed))
             seed = None  # later resets go on with the environment's own stream
-            seen.starts[state] += 1
+            starts[state] += 1
             for left in range(horizon - 1, -1, -1):
                 action = min(int(np.searchsorted(choice[state], rng.random(), side="right")), self.n_actions - 1)
                 observation, reward, terminated, truncated = take_step(self, self.env, action + self.first_action)
                 successor = end if terminated else self.state_of(observation)
+                if not low <= reward <= high:
+                    raise InvalidInput(f"{self}: rewards must lie in reward_range [{low:g}, {high:g}], got {reward:g}.")
                 keys.append((state * self.n_actions + action) * self.n_states + successor)
                 rewards.append(reward)
                 state = successor
@@ -263,24 +251,14 @@ class EpisodicEnv(Stepped, Episodic):
                 if terminated or truncated:
                     break
             if (episode + 1) % _BATCH == 0 or episode + 1 == episodes:
-                seen.steps += len(keys)
-                yield self._tally(np.array(keys), np.array(rewards))
+                steps += len(keys)
+                yield tally_of(np.array(keys, dtype=np.int64), np.array(rewards), self.reward_range)
                 keys, rewards = [], []
         if left_over:  # the rest of the episodes that ended early, spent in the extra state without reward
             spent = rng.multinomial(left_over, weights[end])
             actions = np.flatnonzero(spent)
             key = (end * self.n_actions + actions) * self.n_states + end
             yield tally_of(key, np.zeros(key.size), self.reward_range, spent[actions])
-
-    def _tally(self, key: NDArray[np.int64], reward: NDArray[np.float64]) -> Tally:
-        low, high = self.reward_range
-        bad = ~((reward >= low) & (reward <= high))
-        if bad.any():
-            raise InvalidInput(
-                f"{self}: rewards must lie in reward_range [{low:g}, {high:g}], got "
-                f"{reward[np.argmax(bad)]:g}. Widen reward_range."
-            )
-        return tally_of(key.astype(np.int64), reward, self.reward_range)
 
     def state_of(self, observation: Any) -> int:
         """Return the state that an observation is."""
@@ -297,21 +275,6 @@ class EpisodicEnv(Stepped, Episodic):
         return state
 
 
-class _Seen:
-    """Running totals of one call of `play`: first states, and steps taken."""
-
-    def __init__(self, n_states: int) -> None:
-        self.starts = np.zeros(n_states, dtype=np.int64)
-        self.steps = 0
-
-
-def _is_gymnasiums_own(env: Any, params: dict[str, Any]) -> bool:
-    """Return whether the id stands for code of Gymnasium, and the parameters can be written down."""
-    entry = env.spec.entry_point
-    ours = isinstance(entry, str) and entry.startswith("gymnasium.envs.") and not env.spec.additional_wrappers
-    return ours and all(map(_is_plain, params.values()))
-
-
 def _is_plain(value: object) -> bool:
     """Return whether JSON can say a parameter exactly."""
     try:
@@ -319,11 +282,6 @@ def _is_plain(value: object) -> bool:
     except InvalidInput:
         return False
     return True
-
-
-def _written(value: object) -> str:
-    """Write a parameter that JSON cannot say, without the address that it has in this process."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
 # --- what an environment answers -----------------------------------------------------------------------------------

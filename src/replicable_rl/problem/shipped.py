@@ -18,7 +18,7 @@ reward is 0.
 from __future__ import annotations
 
 import decimal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from replicable_rl.canonical import MAX_JSON_INTEGER
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real, shown, speaking_as
 from replicable_rl.problem.labels import Labels
-from replicable_rl.problem.rows import Rows
+from replicable_rl.problem.rows import Outcomes, Rows
 from replicable_rl.problem.source import check_gamma
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.randomness import SharedRandomness
@@ -50,8 +50,6 @@ def gridworld(
     ``goals`` says which characters are goals, and what each pays per step. It starts uniformly on the cells ``S``, or
     on all cells but the goals if there is no ``S``. The declared reward range spans 0 and the rewards of ``goals``.
 
-    Examples
-    --------
     >>> from replicable_rl.planning import optimal_values
     >>> corridor = gridworld("S..G", slip=0.0, gamma=0.5)
     >>> optimal_values(corridor).value.round(6).tolist()
@@ -63,7 +61,7 @@ def gridworld(
     ...
     replicable_rl.errors.InvalidInput: gridworld: '?' at row 0, column 2 is not one of '#', '.', 'S' and the goals 'G'.
     """
-    slip = _check_probability("gridworld", "slip", slip)
+    (slip,) = _probabilities("gridworld", slip=slip)
     gamma = check_gamma("gridworld", gamma)
     rewards = _check_goals(goals)
     lines = _read_lines(layout)
@@ -110,15 +108,7 @@ def two_goals(slip: float = 0.3, gamma: float = 0.9) -> TabularMDP:
 
 @speaking_as("two-goals-wide-v1")
 def two_goals_wide(slip: float = 0.3, gamma: float = 0.9) -> TabularMDP:
-    r"""Build the 5 x 9 mirror-symmetric grid: more walls, longer ways, the same dilemma.
-
-    >>> print(*two_goals_wide().labels.layout, sep="\n")
-    G.......G
-    .##.#.##.
-    ....#....
-    .##.#.##.
-    ....S....
-    """
+    """Build the 5 x 9 mirror-symmetric grid: more walls, longer ways, the same dilemma."""
     return gridworld(_TWO_GOALS_WIDE, slip=slip, gamma=gamma)
 
 
@@ -195,7 +185,7 @@ def riverswim(n_states: int = 6, gamma: float = 0.95, small_reward: float = 0.00
     owner = "riverswim-v1"
     n_states = check_integer(owner, "n_states", n_states, low=2, high=_MAX_LENGTH)
     gamma = check_gamma(owner, gamma)
-    small_reward = _check_probability(owner, "small_reward", small_reward)
+    (small_reward,) = _probabilities(owner, small_reward=small_reward)
     last = n_states - 1
     left = [[(1.0, max(s - 1, 0), small_reward if s == 0 else 0.0)] for s in range(n_states)]
     right = [
@@ -203,7 +193,8 @@ def riverswim(n_states: int = 6, gamma: float = 0.95, small_reward: float = 0.00
         *([(0.05, s - 1, 0.0), (0.6, s, 0.0), (0.35, s + 1, 0.0)] for s in range(1, last)),
         [(0.4, last - 1, 1.0), (0.6, last, 1.0)],
     ]
-    return _from_first_state(list(zip(left, right, strict=True)), gamma, ("left", "right"))
+    states = (f"s{s}" for s in range(n_states))
+    return _from_first_state(list(zip(left, right, strict=True)), gamma, states, ("left", "right"))
 
 
 def chain(n_states: int = 5, slip: float = 0.2, gamma: float = 0.95, small_reward: float = 0.2) -> TabularMDP:
@@ -220,15 +211,14 @@ def chain(n_states: int = 5, slip: float = 0.2, gamma: float = 0.95, small_rewar
     """
     owner = "chain-v1"
     n_states = check_integer(owner, "n_states", n_states, low=2, high=_MAX_LENGTH)
-    slip = _check_probability(owner, "slip", slip)
+    slip, small_reward = _probabilities(owner, slip=slip, small_reward=small_reward)
     gamma = check_gamma(owner, gamma)
-    small_reward = _check_probability(owner, "small_reward", small_reward)
     last = n_states - 1
     outcomes = []
     for s in range(n_states):
         on, home = (min(s + 1, last), 1.0 if s == last else 0.0), (0, small_reward)
         outcomes.append(([(1.0 - slip, *on), (slip, *home)], [(1.0 - slip, *home), (slip, *on)]))
-    return _from_first_state(outcomes, gamma, ("forward", "back"))
+    return _from_first_state(outcomes, gamma, (f"s{s}" for s in range(n_states)), ("forward", "back"))
 
 
 def garnet(n_states: int = 20, n_actions: int = 4, branching: int = 3, gamma: float = 0.9, seed: int = 0) -> TabularMDP:
@@ -287,19 +277,15 @@ def _lengths(shared: SharedRandomness, n_rows: int, count: int) -> NDArray[np.fl
 
 
 def _from_first_state(
-    outcomes: list[tuple[list[tuple[float, int, float]], list[tuple[float, int, float]]]],
+    outcomes: Outcomes,
     gamma: float,
+    states: Iterable[str],
     actions: tuple[str, str],
+    reward_range: tuple[float, float] | None = (0.0, 1.0),
 ) -> TabularMDP:
-    """Build a process on a line that starts in its first state and pays at most 1."""
-    n_states = len(outcomes)
-    return TabularMDP.from_outcomes(
-        outcomes,
-        gamma=gamma,
-        initial=np.arange(n_states) == 0,
-        reward_range=(0.0, 1.0),
-        labels=Labels(states=tuple(f"s{s}" for s in range(n_states)), actions=actions),
-    )
+    """Build a process that starts in its first state."""
+    labels, initial = Labels(tuple(states), actions), np.arange(len(outcomes)) == 0
+    return TabularMDP.from_outcomes(outcomes, gamma=gamma, initial=initial, reward_range=reward_range, labels=labels)
 
 
 # --- operations research ----------------------------------------------------------------------------------------
@@ -329,8 +315,6 @@ def inventory(
     is random given the state and the action. The store opens empty. With a ``lot`` of several units action a orders
     a lots.
 
-    Examples
-    --------
     A fixed cost per order makes it worth waiting: order up to a level, but only when low.
 
     >>> from replicable_rl.planning import optimal_values
@@ -340,10 +324,8 @@ def inventory(
     owner = "inventory-v1"
     capacity = check_integer(owner, "capacity", capacity, low=1, high=_MAX_CAPACITY)
     demand = check_in_open_interval(owner, "demand", demand, 0.0, _LARGEST)
-    price = _check_amount(owner, "price", price)
-    unit_cost = _check_amount(owner, "unit_cost", unit_cost)
-    order_cost = _check_amount(owner, "order_cost", order_cost)
-    holding_cost = _check_amount(owner, "holding_cost", holding_cost)
+    price, unit_cost = _amounts(owner, price=price, unit_cost=unit_cost)
+    order_cost, holding_cost = _amounts(owner, order_cost=order_cost, holding_cost=holding_cost)
     gamma = check_gamma(owner, gamma)
     lot = check_integer(owner, "lot", lot, low=1, high=capacity)
 
@@ -375,8 +357,6 @@ def machine_repair(
     ``breakdown``, wears by one step with probability ``wear``, and otherwise stays as it is.
     Repairing costs ``repair_cost`` and returns the machine to new. It starts new.
 
-    Examples
-    --------
     The best policy repairs from some wear on (Derman 1963):
 
     >>> from replicable_rl.planning import optimal_values
@@ -385,16 +365,12 @@ def machine_repair(
     """
     owner = "machine-repair-v1"
     n_states = check_integer(owner, "n_states", n_states, low=2, high=_MAX_LENGTH)
-    wear = _check_probability(owner, "wear", wear)
-    breakdown = _check_probability(owner, "breakdown", breakdown)
-    repair_cost = _check_amount(owner, "repair_cost", repair_cost)
+    wear, breakdown = _probabilities(owner, wear=wear, breakdown=breakdown)
+    (repair_cost,) = _amounts(owner, repair_cost=repair_cost)
     gamma = check_gamma(owner, gamma)
     stay = 1.0 - (wear + breakdown)
     if stay < 0.0:
-        raise InvalidInput(
-            f"{owner}: wear + breakdown must be at most 1, got wear={wear:g}, breakdown={breakdown:g}. "
-            "Lower one of them."
-        )
+        raise InvalidInput(f"{owner}: wear + breakdown must be at most 1, got wear={wear:g}, breakdown={breakdown:g}.")
     broken = n_states - 1
     repair = [(1.0, 0, -repair_cost)]
     outcomes = []
@@ -402,15 +378,8 @@ def machine_repair(
         earned = 1.0 - w / broken
         ends = ((stay, w), (wear, min(w + 1, broken)), (breakdown, broken))
         outcomes.append(([(chance, end, earned) for chance, end in ends], repair))
-    return TabularMDP.from_outcomes(
-        outcomes,
-        gamma=gamma,
-        initial=np.arange(n_states) == 0,
-        reward_range=(-repair_cost, 1.0),
-        labels=Labels(
-            states=("new", *(f"wear {w}" for w in range(1, broken)), "broken"), actions=("operate", "repair")
-        ),
-    )
+    states = ("new", *(f"wear {w}" for w in range(1, broken)), "broken")
+    return _from_first_state(outcomes, gamma, states, ("operate", "repair"), (-repair_cost, 1.0))
 
 
 def admission(
@@ -428,8 +397,6 @@ def admission(
     with probability ``service``. A customer who is admitted pays ``reward``, which is known as its mean; everybody
     who waits costs ``waiting_cost``. A full queue admits nobody. It starts empty.
 
-    Examples
-    --------
     The best policy admits up to some length (Naor 1969):
 
     >>> from replicable_rl.planning import optimal_values
@@ -439,10 +406,8 @@ def admission(
     """
     owner = "admission-v1"
     capacity = check_integer(owner, "capacity", capacity, low=1, high=_MAX_LENGTH)
-    arrival = _check_probability(owner, "arrival", arrival)
-    service = _check_probability(owner, "service", service)
-    reward = _check_amount(owner, "reward", reward)
-    waiting_cost = _check_amount(owner, "waiting_cost", waiting_cost)
+    arrival, service = _probabilities(owner, arrival=arrival, service=service)
+    reward, waiting_cost = _amounts(owner, reward=reward, waiting_cost=waiting_cost)
     gamma = check_gamma(owner, gamma)
     outcomes = []
     for n in range(capacity + 1):
@@ -456,12 +421,8 @@ def admission(
             earned = reward * comes - waiting_cost * n
             rows.append([(chance, end, earned) for chance, end in [*moving, (stay, n)] if chance > 0.0])
         outcomes.append(rows)
-    return TabularMDP.from_outcomes(
-        outcomes,
-        gamma=gamma,
-        initial=np.arange(capacity + 1) == 0,
-        labels=Labels(states=tuple(f"{n} waiting" for n in range(capacity + 1)), actions=("reject", "admit")),
-    )
+    states = (f"{n} waiting" for n in range(capacity + 1))
+    return _from_first_state(outcomes, gamma, states, ("reject", "admit"), None)
 
 
 def _left_over(capacity: int, demand: float) -> NDArray[np.float64]:
@@ -485,10 +446,12 @@ def _left_over(capacity: int, demand: float) -> NDArray[np.float64]:
     return table
 
 
-def _check_probability(owner: str, name: str, value: object) -> float:
-    return check_real(owner, name, value, low=0.0, high=1.0, rule="a number in [0, 1]")
+def _probabilities(owner: str, **given: object) -> list[float]:
+    rule = "a number in [0, 1]"
+    return [check_real(owner, name, value, low=0.0, high=1.0, rule=rule) for name, value in given.items()]
 
 
-def _check_amount(owner: str, name: str, value: object) -> float:
-    """Return a price, a cost or another amount: 0 or more."""
-    return check_real(owner, name, value, low=0.0, high=_LARGEST, rule=f"a number from 0 to {_LARGEST:.0f}")
+def _amounts(owner: str, **given: object) -> list[float]:
+    """Return prices, costs or other amounts: 0 or more."""
+    rule = f"a number from 0 to {_LARGEST:.0f}"
+    return [check_real(owner, name, value, low=0.0, high=_LARGEST, rule=rule) for name, value in given.items()]

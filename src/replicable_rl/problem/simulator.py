@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.canonical import array_digest
 from replicable_rl.errors import InvalidInput, check_flag, shown
 from replicable_rl.problem.source import BUDGET, Generative, Stepped
 from replicable_rl.progress import report
@@ -27,28 +26,13 @@ class Simulator(Stepped, Generative):
     Its cost is that of the steps: m calls take m steps for every pair. Rewards are learned from the samples, so they
     may depend on the next state or be random, as long as they stay in ``reward_range``.
 
-    Parameters
-    ----------
-    step : callable
-        One step from one state.
-    n_states, n_actions, gamma, reward_range
-        The problem it simulates.
-    initial : (S,) floats, optional
-        Distribution of the first state, where it is known; it is not sampled.
-    step_many : callable, optional
-        ``step_many(states, actions, rng) -> (next states, rewards)``, with arrays of one length. Where it is given,
-        nothing is stepped one by one.
-    ends : bool
-        Whether a third value, ``done``, is returned. What is done leads to one more state, the last one, in which
-        nothing is earned; it is not stepped. ``n_states``, ``initial`` and ``allowed`` do not count it.
-    allowed : (S, A) truth values, optional
-        Which actions each state has; all when not given. ``step`` is never asked for another pair.
-    name : str
-        What the run record calls it.
-    version : str, optional
-        A store knows code by its version alone: give one, and change it whenever the code changes.
-    budget : int
-        The most steps that one run may take; more is refused before it starts.
+    ``step_many(states, actions, rng)`` does it for arrays of one length; where it is given, nothing is stepped one by
+    one. Where a problem ``ends``, a third value, ``done``, is returned: what is done leads to one more state, the last
+    one, in which nothing is earned. It is not stepped, and ``n_states``, ``initial`` and ``allowed`` do not count it.
+    ``initial`` is the distribution of the first state, where it is known, and ``allowed`` are (S, A) truth values:
+    which actions each state has; no other pair is stepped. A store knows code by its ``version`` alone: give one, and
+    change it whenever the code changes. ``name`` is what the run record calls it, and ``budget`` are the most steps
+    that one run may take.
 
     Examples
     --------
@@ -101,12 +85,10 @@ class Simulator(Stepped, Generative):
     def spec(self) -> ObjectSpec:
         """A simulator is known by its name, version and sizes; its runs cannot be rebuilt from a record."""
         sizes = {"n_states": self.n_states, "n_actions": self.n_actions, "gamma": self.gamma}
-        initial, mask = None if self.initial is None else self.initial.tolist(), self.support.given
-        allowed = None if mask is None else array_digest("allowed", mask.astype(np.int64))
-        told = ("version", self.version), ("initial", initial), ("allowed", allowed)
-        given = {key: value for key, value in told if value is not None}
         kind = ({"many": True} if self.step_many else {}) | ({"ends": True} if self.ends else {})
-        return ObjectSpec("simulator", {"name": self.name, **sizes, "reward_range": self.reward_range, **kind, **given})
+        first = {} if self.initial is None else {"initial": self.initial.tolist()}
+        told = {"name": self.name, **sizes, "reward_range": self.reward_range, **kind, **first, **self.known_by}
+        return ObjectSpec("simulator", told)
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""

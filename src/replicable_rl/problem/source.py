@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from replicable_rl.canonical import array_digest
 from replicable_rl.display import Displayed, described
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, check_numbers, check_real, shown
 from replicable_rl.problem.support import Support
@@ -33,23 +34,11 @@ _ROUNDING = 1e-9  # of sums of floats, relative
 
 
 class Source(ABC):
-    """What is to be solved: states, actions, discount, range of rewards; base of everything that can be sampled.
+    """What is to be solved; base of everything that can be sampled.
 
-    Parameters
-    ----------
-    n_states, n_actions : int
-        The sizes S and A.
-    gamma : float
-        Discount in [0, 1).
-    reward_range : (low, high)
-        Bounds that every reward is promised to obey.
-    initial : (S,) floats, optional
-        Distribution of the first state, where it is known.
-    known_rewards : (S, A) floats, optional
-        Rewards, where each pair has one that is known; where there is no pair they mean nothing. None: rewards are
-        learned from the samples.
-    allowed : (S, A) truth values, optional
-        Which actions each state has; all when not given. It becomes ``support``.
+    It has S states, A actions and a discount in [0, 1); every reward is promised to lie in ``reward_range``, (low,
+    high). ``initial`` is the (S,) distribution of the first state and ``known_rewards`` the (S, A) table of rewards,
+    where they are known. ``allowed`` are (S, A) truth values: which actions each state has; it becomes ``support``.
     """
 
     n_states: int
@@ -174,9 +163,7 @@ class Stepped(Source, Displayed):
         self.stepped_states, _ = check_sizes(owner, n_states, n_actions)
         super().__init__(self.stepped_states + ends, n_actions, gamma, reward_range)
         if ends and not self.reward_range[0] <= 0.0 <= self.reward_range[1]:
-            raise InvalidInput(
-                f"{owner}: reward_range must contain 0, the reward after the end, got {shown(reward_range)}."
-            )
+            raise InvalidInput(f"{owner}: reward_range must contain 0, which follows the end, got {self.reward_range}.")
         if initial is not None:
             self.initial = np.append(check_initial(owner, initial, self.stepped_states), [0.0] * ends)
         stepped = Support.of(owner, allowed, self.stepped_states, self.n_actions)
@@ -186,13 +173,17 @@ class Stepped(Source, Displayed):
             raise InvalidInput(f"{owner}: version must be a text such as '1', got {shown(version)}.")
         self.version = version
 
+    @property
+    def known_by(self) -> dict[str, Any]:
+        """What the identity says where it is given: the version, and the mask."""
+        mask, version = self.support.given, {} if self.version is None else {"version": self.version}
+        return version if mask is None else version | {"allowed": array_digest("allowed", mask.astype(np.int64))}
+
     def refuse_beyond_budget(self, steps: int) -> None:
         """Refuse more steps at once than a whole run may take."""
         if not self.affords(steps):
-            most = number(self.budget, 3)
-            raise SampleSizeTooLarge(
-                f"{self}: {number(steps, 3)} steps would be taken, more than budget={most}. Ask for fewer, or raise it."
-            )
+            texts = f"{number(steps, 3)} steps would be taken, more than budget={number(self.budget, 3)}"
+            raise SampleSizeTooLarge(f"{self}: {texts}. Ask for fewer, or raise it.")
 
     def __repr__(self) -> str:
         return described(self, f"{self.name}: S={self.n_states}, A={self.n_actions}, gamma={self.gamma:g}")
@@ -273,15 +264,12 @@ def as_source(problem: object) -> Source:
     Traceback (most recent call last):
     ...
     replicable_rl.errors.InvalidInput: problem must be a TabularMDP, a Simulator, an EpisodicEnv or a source of your
-    own, made from Generative or Episodic of replicable_rl.problem; got str. Use replicable_rl.make(...) to turn an id
-    into a problem.
+    own, made from Generative or Episodic; got str. Use replicable_rl.make(...) to turn an id into a problem.
     """
     if not isinstance(problem, Source):
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
-        raise InvalidInput(
-            "problem must be a TabularMDP, a Simulator, an EpisodicEnv or a source of your own, made from Generative "
-            f"or Episodic of replicable_rl.problem; got {type(problem).__name__}.{hint}"
-        )
+        kinds = "a TabularMDP, a Simulator, an EpisodicEnv or a source of your own, made from Generative or Episodic"
+        raise InvalidInput(f"problem must be {kinds}; got {type(problem).__name__}.{hint}")
     if provider(problem) == OURS or isinstance(problem, Recorded):
         return problem
     draws, plays = isinstance(problem, Generative), isinstance(problem, Episodic)

@@ -61,15 +61,13 @@ class TabularMDP(Generative, Episodic, Artifact):
     initial : (S,) floats, optional
         Distribution of the first state; uniform when not given.
     reward_range : (low, high), optional
-        Bounds every reward is promised to obey; the smallest and largest reward when
-        not given. Algorithms normalise values by it.
+        Bounds of the rewards, by which values are normalised; the smallest and largest reward when not given.
     labels : Labels, optional
         Names and a map for drawing.
     estimated : bool
         Whether the table was estimated from data. What is claimed of runs on it is then claimed of the table alone.
     allowed : (S, A) truth values, optional
-        Which actions each state has; all when not given. What is written for another pair is dropped: it has no
-        outcomes, is never sampled and never chosen.
+        Which actions each state has; all when not given. What is written for another pair is dropped.
 
     Examples
     --------
@@ -134,11 +132,10 @@ class TabularMDP(Generative, Episodic, Artifact):
             _source=None,
         )
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"TabularMDP is immutable: {name} cannot be set.")
+    def __setattr__(self, name: str, value: object = None) -> None:
+        raise AttributeError(f"TabularMDP is immutable: {name} cannot be changed.")
 
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"TabularMDP is immutable: {name} cannot be deleted.")
+    __delattr__ = __setattr__
 
     @classmethod
     def from_dense(cls, P: Any, R: Any, *, gamma: float, layout: Layout | None = None, **options: Any) -> TabularMDP:
