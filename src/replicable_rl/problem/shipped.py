@@ -20,6 +20,7 @@ from __future__ import annotations
 import decimal
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,20 +150,17 @@ def _read_lines(layout: object) -> tuple[str, ...]:
     return lines
 
 
-def _check_goals(goals: object) -> dict[str, float]:
-    if not (isinstance(goals, Mapping) and goals):
-        raise InvalidInput(f"gridworld: goals must map characters to rewards, as in {{'G': 1.0}}, got {shown(goals)}.")
-    for letter in goals:
-        if not (isinstance(letter, str) and len(letter.strip()) == 1 and letter not in f"{_WALL}{_FREE}{_START}/"):
-            raise InvalidInput(
-                f"gridworld: a goal must be one character, no space and none of '{_WALL}', '{_FREE}', '{_START}' "
-                f"and '/', got {shown(letter)}."
-            )
-    rule = "a finite number"
-    return {
-        letter: check_real("gridworld", f"goals[{letter!r}]", reward, low=-np.inf, high=np.inf, rule=rule)
-        for letter, reward in goals.items()
-    }
+def _check_goals(goals: Any) -> dict[str, float]:
+    taken, letters = f"{_WALL}{_FREE}{_START}/", list(goals) if isinstance(goals, Mapping) else []
+    one = all(isinstance(letter, str) and len(letter.strip()) == 1 and letter not in taken for letter in letters)
+    if not (letters and one):
+        raise InvalidInput(
+            "gridworld: goals must map characters, no space and none of '#', '.', 'S' and '/', to rewards, as in "
+            f"{{'G': 1.0}}, got {shown(goals)}."
+        )
+    names = {letter: f"goals[{letter!r}]" for letter in letters}
+    bounds: dict[str, Any] = {"low": -np.inf, "high": np.inf, "rule": "a finite number"}
+    return {letter: check_real("gridworld", name, goals[letter], **bounds) for letter, name in names.items()}
 
 
 # --- textbook problems ------------------------------------------------------------------------------------------

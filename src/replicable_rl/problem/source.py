@@ -150,9 +150,7 @@ class Stepped(Source, Displayed):
         self,
         n_states: int,
         n_actions: int,
-        gamma: float,
-        reward_range: object,
-        *,
+        *more: Any,
         ends: bool,
         initial: ArrayLike | None = None,
         allowed: ArrayLike | None,
@@ -161,7 +159,7 @@ class Stepped(Source, Displayed):
     ) -> None:
         owner = self.owner
         self.stepped_states, _ = check_sizes(owner, n_states, n_actions)
-        super().__init__(self.stepped_states + ends, n_actions, gamma, reward_range)
+        super().__init__(self.stepped_states + ends, n_actions, *more)
         if ends and not self.reward_range[0] <= 0.0 <= self.reward_range[1]:
             raise InvalidInput(f"{owner}: reward_range must contain 0, which follows the end, got {self.reward_range}.")
         if initial is not None:
