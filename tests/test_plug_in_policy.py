@@ -439,7 +439,7 @@ def test_margins_from_few_samples_are_said_to_say_little() -> None:
     """With one sample nothing varies, and every margin is the largest there is."""
     for samples in (1, 49, 50):
         cuts = rr.publish(GRID, plug_in(samples=samples), sample_seed=1)
-        assert ("hardly known: a pair has fewer than 50 samples" in str(cuts)) == (samples < 50)
+        assert ("hardly known: a pair has fewer than 50 samples" in repr(cuts)) == (samples < 50)
 
 
 def test_cuts_go_from_one_lab_to_another(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ELSEWHERE = {  # in the title, in the promise, or in the claims
     *("n_states", "n_actions", "gamma", "known_rewards", "pairs", "allowed_pairs", "epsilon", "delta", "rho"),
-    *("rising", "recorded"),
+    *("rising", "recorded", "sizes"),
 }
 
 

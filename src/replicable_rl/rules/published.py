@@ -30,9 +30,8 @@ from replicable_rl.rules.model import EmpiricalModel, Floats, Integers
 from replicable_rl.rules.rule import Decision, Rule, Tuning, check_order, first_within
 from replicable_rl.runs import ObjectSpec
 from replicable_rl.theory import decisions
-from replicable_rl.wording import number, plural, visible
+from replicable_rl.wording import number, plural
 
-_SHOWN = 10  # states that a text lists
 _FEW = 50  # samples: a deviation that n of them tell is off by one part in sqrt(2(n - 1)), a tenth
 _LOG = "process"  # the id of what a log is a sample of
 
@@ -82,23 +81,11 @@ class Cuts(Artifact):
         least = number(float(self.margins.min()), 3)
         return f"Cuts({of}: {self.tolerances.size} states, least margin {least} deviations{known})"
 
-    def __str__(self) -> str:
-        named, last = self.names or Labels(), self.policy.size - bool(self.problem.params.get("ends"))
-        states, actions = named.states or range(last), named.actions or range(len(self.order))
-        first = self.policy[: min(last, _SHOWN)].tolist()  # nothing is decided after the end
-        lines = [visible(f"  {states[s]}: {actions[a]}") for s, a in enumerate(first)]
-        return "\n".join([repr(self), *lines, *([f"  and {last - _SHOWN} more"] if last > _SHOWN else [])])
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cuts) and other.digest == self.digest
 
     def __hash__(self) -> int:
         return hash(self.digest)
-
-    @cached_property
-    def digest(self) -> str:
-        """The digest of all of it."""
-        return record_digest(self._content())
 
     def parts(self) -> Parts:
         """Return what a file holds of it."""
@@ -107,14 +94,21 @@ class Cuts(Artifact):
         values = {"problem": self.problem.to_json(), "order": list(self.order), "names": names}
         return Parts({**values, "epsilon": self.epsilon, "samples": self.samples}, arrays)
 
-    def _content(self) -> dict[str, Json]:
+    @cached_property
+    def _json(self) -> dict[str, Json]:
         values, arrays = self.parts()
         margins = [margin if math.isfinite(margin) else None for margin in self.margins.tolist()]
-        return {**values, **{name: array.tolist() for name, array in arrays.items()}, "margins": margins}
+        content = {**values, **{name: array.tolist() for name, array in arrays.items()}, "margins": margins}
+        return {**content, "digest": record_digest(content)}
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form, with a digest of all of it."""
-        return {**self._content(), "digest": self.digest}
+        return dict(self._json)
+
+    @property
+    def digest(self) -> str:
+        """The digest of all of it."""
+        return str(self._json["digest"])
 
     @classmethod
     def from_parts(cls, parts: Parts) -> Cuts:

@@ -198,13 +198,11 @@ def affordable_disagreement(sizes: Sizes, n: float, spent: float) -> float:
 
 
 def usual_parameter(rule: str, sizes: Sizes, spent: float, delta: float) -> float:
-    """Return the parameter with which a rule spends eps'; 0 for rules without."""
+    """Return the parameter with which a rule spends eps', in few bits; 0 for rules without."""
+    width, doubt = spent / sizes.horizon, DOUBT if rule == PUBLISHED else 0.0
     if rule == GUMBEL:
-        return max(1.0, sizes.gumbel_log(delta)) * sizes.horizon / spent
-    if rule == PUBLISHED:
-        return DOUBT
-    width = spent / sizes.horizon
-    return width if rule == ROUNDED else width / 2.0 if rule == TOLERANCE else 0.0
+        return float(few_bits(max(1.0, sizes.gumbel_log(delta)) * sizes.horizon / spent))
+    return float(few_bits({ROUNDED: width, TOLERANCE: width / 2.0}.get(rule, doubt)))
 
 
 def disagreement_bound(rule: str, sizes: Sizes, n: float, parameter: float, spent: float) -> float:
@@ -241,9 +239,7 @@ def loss_bound(rule: str, sizes: Sizes, n: float, parameter: float, spent: float
 class PlugInNumbers(Numbers):
     """What a run of a plug-in policy takes, and what is proved of it."""
 
-    n_states: int
-    n_actions: int
-    gamma: float
+    sizes: Sizes  # what the bounds know of the problem
     rule: str  # its id; of a rule of your own nothing is proved
     per_pair: int  # n
     per_pair_needed: int  # the n that the proof needs
@@ -253,13 +249,6 @@ class PlugInNumbers(Numbers):
     horizon: int | None = None  # steps of an episode, where the problem is explored in episodes
     budget: int | None = None  # transitions in all, where the problem is explored, or recorded
     recorded: bool = False  # whether the samples are those of a log
-    allowed_pairs: int | None = None  # where some actions are not allowed in every state
-
-    @property
-    def sizes(self) -> Sizes:
-        """What the bounds know of the problem."""
-        sizes = self.n_states, self.n_actions, self.gamma, self.known_rewards
-        return Sizes(*sizes, self.over == "initial", self.allowed_pairs)
 
     @property
     def samples(self) -> int:
@@ -346,9 +335,10 @@ def plug_in_policy(
             spent = part
         else:
             spent = 0.0 if rule == GREEDY else spent
-            tuned = _tuned(sizes, rule, spent, delta, parameter)
+            tuned = parameter or usual_parameter(rule, sizes, spent, delta)
     sized: dict[str, Any] = {"per_pair": samples or needed, "per_pair_needed": needed, "spent": spent}
-    return PlugInNumbers(**problem, **promise, **sized, rule=rule, parameter=tuned)
+    promise |= {"known_rewards": sizes.known_rewards, "rule": rule, "parameter": tuned}
+    return PlugInNumbers(sizes=sizes, **promise, **sized)
 
 
 def check_plug_in(
@@ -366,10 +356,6 @@ def check_plug_in(
     return run | {"parameter": parameter}
 
 
-def _tuned(sizes: Sizes, rule: str, spent: float, delta: float, parameter: float | None) -> float:
-    return float(few_bits(usual_parameter(rule, sizes, spent, delta))) if parameter is None else parameter
-
-
 @lru_cache(maxsize=256)  # cuts are new in every run of a calibration, and the plan is the same
 def _fewest(
     sizes: Sizes, rule: str, epsilon: float, delta: float, rho: float, parameter: float | None
@@ -380,7 +366,7 @@ def _fewest(
     only = {GREEDY: (0.0,), PUBLISHED: (SPENT,)}  # who publishes spends as much, at every size
     for part in only.get(rule, _PARTS):
         spent = part * epsilon
-        tuned = _tuned(sizes, rule, spent, delta, parameter)
+        tuned = parameter or usual_parameter(rule, sizes, spent, delta)
 
         def enough(log_n: float, spent: float = spent, tuned: float = tuned) -> bool:
             loses = loss_bound(rule, sizes, 2.0**log_n, tuned, spent, delta)
@@ -397,4 +383,4 @@ def _fewest(
             below, above = (below, middle) if enough(middle) else (middle, above)
         enough_for.append((math.ceil(float(few_bits(2.0**above))), spent, tuned))
     spent = SPENT * epsilon
-    return min(enough_for, default=(MOST, spent, _tuned(sizes, rule, spent, delta, parameter)))
+    return min(enough_for, default=(MOST, spent, parameter or usual_parameter(rule, sizes, spent, delta)))
