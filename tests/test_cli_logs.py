@@ -173,8 +173,11 @@ def test_cuts_of_another_process_say_what_differs(folder: Path) -> None:
     (folder / "four.csv").write_text(HEADER + "home,go,1,home,false\nhome,stay,0,home,false\n")
     follow = [*POLICY, "--rule", "cuts.npz", *SEED]
     for words, said in (
-        (["three.csv", *COLUMNS], "whose names differ. Read the log with the same --states and --actions"),
-        (["four.csv", *COLUMNS], "are for 3 states and 2 actions, the problem has 2 and 2. Read the log with the --st"),
+        (
+            ["three.csv", *COLUMNS],
+            "names differ in the process of the cuts. Read the log with the same --states and --actions",
+        ),
+        (["four.csv", *COLUMNS], "are for 3 states and 2 actions, the problem has 2 and 2. Use cuts of this problem"),
         (["two.csv", *COLUMNS[:-1], "2"], "Read the log with the same --reward-range"),
         (["two.csv", *COLUMNS, "--initial", "home=1"], "Read the log with the same --initial"),
     ):
