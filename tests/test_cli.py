@@ -315,7 +315,7 @@ def test_a_plugin_may_be_in_this_folder(tmp_path: Path) -> None:
     listed = in_folder(tmp_path, "--plugin", "mine", "list")
     assert (listed.code, listed.err) == (0, "")
     assert re.search(r"^ needs-luck-v1 +- +- +- +", listed.out, re.MULTILINE)
-    assert re.search(r"^ odd-v1 +- ", listed.out, re.MULTILINE)
+    assert re.search(r"^ odd-v1 ", listed.out, re.MULTILINE)
     assert re.search(r"^ weights +policy", listed.out, re.MULTILINE)
     shown = in_folder(tmp_path, "--plugin", "mine", "solve", "chain-v1", "odd-v1", *SEEDS)
     assert (shown.code, shown.err) == (0, "")

@@ -39,11 +39,11 @@ from replicable_rl.runs import (
     Status,
     StatusCode,
     check_level,
-    history_digest,
     implied,
     in_order,
     level_of,
 )
+from replicable_rl.runs.run import history_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -693,7 +693,7 @@ def test_each_level_comes_before_what_it_implies(graph: list[set[int]], rng: Any
 
 
 def test_a_level_is_registered_for_good() -> None:
-    mine = Level("weights", implies=["policy"])  # type: ignore[arg-type]  # a list is as good
+    mine = Level("weights", implies=("policy",))
     assert rr.register(mine) is mine
     assert rr.register(Level("weights", implies=("policy",))).implies == ("policy",)
     assert level_of("weights").name == check_level("owner", "weights") == "weights"

@@ -44,11 +44,10 @@ from replicable_rl.runs import (
     Run,
     RunFamily,
     Status,
-    history_digest,
     level_of,
-    speaker,
 )
-from replicable_rl.runs.run import KeptHistory, KeptOutputs
+from replicable_rl.runs.algorithm import speaker
+from replicable_rl.runs.run import KeptHistory, KeptOutputs, history_digest
 
 APPLICATION_ID = 0x7252_4C31  # "rRL1": what `file` and this module know a store by
 SCHEMA = 1

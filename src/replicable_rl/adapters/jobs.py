@@ -18,7 +18,8 @@ from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.planning import gain
 from replicable_rl.problem.support import greedy
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.runs import UNSAID, Run, RunSpec, Status, StatusCode, derived_seed
+from replicable_rl.runs import Run, RunSpec, Status, StatusCode, derived_seed
+from replicable_rl.runs.run import UNSAID
 from replicable_rl.solve import stated_unless_ours
 
 if TYPE_CHECKING:

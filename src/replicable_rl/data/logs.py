@@ -18,7 +18,7 @@ from replicable_rl.data.reading import from_transitions
 from replicable_rl.data.summary import ALARM
 from replicable_rl.errors import InvalidInput, check_in_open_interval
 from replicable_rl.progress import bar_where_it_is_seen, track
-from replicable_rl.runs import LogPair, Logs
+from replicable_rl.runs.audits import LogPair, Logs
 from replicable_rl.wording import brief
 
 _MOST_LOGS = 200

@@ -192,7 +192,7 @@ class Diagnosis(Displayed):
             "version": 1,
             "problem": self.data.spec.to_json(),
             "algorithm": algorithm_spec(self.algorithm).to_json(),
-            "sample": self.data.sample.to_json(),
+            "sample": {"kind": "recorded", "digest": self.data.sample.digest},
             "summary": self.summary.to_json(),
             "policy": policy,
             "status": None if self.status is None else self.status.to_json(),

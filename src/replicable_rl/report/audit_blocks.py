@@ -26,7 +26,8 @@ from replicable_rl.report.page import Block
 from replicable_rl.report.policy_blocks import output_blocks
 from replicable_rl.report.training_blocks import training_blocks
 from replicable_rl.report.training_texts import LOSES_TOO_MUCH, loss_verdict
-from replicable_rl.runs import Logs, parameter_text, usual_level
+from replicable_rl.runs import Logs, usual_level
+from replicable_rl.runs.specs import parameter_text
 from replicable_rl.wording import brief, interval, number, number_range, percent, plural, share
 
 _PARAMETERS = 40

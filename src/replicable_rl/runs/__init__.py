@@ -1,7 +1,7 @@
 """The nouns: what is run (:class:`RunSpec`, :class:`AuditSpec`), what it yields (:class:`Run`), and what is claimed."""
 
-from replicable_rl.runs.algorithm import ALGORITHMS, SHIPPED, Algorithm, PromisedLoss, speaker
-from replicable_rl.runs.audits import AuditSpec, LogPair, Logs, Repeat, Training, derived_seed
+from replicable_rl.runs.algorithm import ALGORITHMS, SHIPPED, Algorithm, PromisedLoss
+from replicable_rl.runs.audits import AuditSpec, Logs, Repeat, Training, derived_seed
 from replicable_rl.runs.claims import (
     CERTIFICATE,
     FIXED_SEED,
@@ -13,7 +13,6 @@ from replicable_rl.runs.claims import (
 )
 from replicable_rl.runs.run import (
     LEVELS,
-    UNSAID,
     Fingerprints,
     Level,
     Run,
@@ -21,7 +20,6 @@ from replicable_rl.runs.run import (
     StatusCode,
     add_level,
     check_level,
-    history_digest,
     implied,
     in_order,
     level_of,
@@ -29,7 +27,6 @@ from replicable_rl.runs.run import (
     usual_level,
 )
 from replicable_rl.runs.specs import (
-    COUNTS,
     OURS,
     OWN,
     Drawn,
@@ -38,21 +35,18 @@ from replicable_rl.runs.specs import (
     RunFamily,
     RunSpec,
     is_our_file,
-    parameter_text,
     provider,
 )
 
 __all__ = [
     "ALGORITHMS",
     "CERTIFICATE",
-    "COUNTS",
     "FIXED_SEED",
     "LEVELS",
     "OURS",
     "OWN",
     "SHIPPED",
     "THIS_SEED",
-    "UNSAID",
     "Algorithm",
     "AuditSpec",
     "Claim",
@@ -61,7 +55,6 @@ __all__ = [
     "Fingerprints",
     "Level",
     "LibraryClaim",
-    "LogPair",
     "Logged",
     "Logs",
     "ObjectSpec",
@@ -77,14 +70,11 @@ __all__ = [
     "asks_for_nothing",
     "check_level",
     "derived_seed",
-    "history_digest",
     "implied",
     "in_order",
     "is_our_file",
     "level_of",
     "made_with",
-    "parameter_text",
     "provider",
-    "speaker",
     "usual_level",
 ]

@@ -81,10 +81,8 @@ class Level:
         Lower-case, such as ``"policy"``.
     implies : tuple of str
         Levels that are the same whenever this one is.
-    freeze : callable
-        (name, output) -> the output in its one form, read-only; refuses what is none.
-    digest : callable
-        (name, output) -> fingerprint: equal exactly where the outputs are.
+    freeze, digest : callable
+        (name, output) -> the output in its one form, read-only; and -> a text, equal exactly where the outputs are.
     encode, decode : callable
         Output -> an array of numbers, which files and stores keep, and back.
 
@@ -105,9 +103,8 @@ class Level:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name) or self.name in _TAKEN:
             rule = "lower-case letters, digits, '-' and '_', and no name of what every run has"
             raise InvalidInput(f"Level: name must be {rule}; got {shown(self.name)}.")
-        if not isinstance(self.implies, (tuple, list)):
+        if not isinstance(self.implies, tuple):
             raise InvalidInput(f"Level: implies must be a tuple of names of levels, got {shown(self.implies)}.")
-        object.__setattr__(self, "implies", tuple(self.implies))
 
 
 LEVELS: dict[str, Level] = {}  # by name, in the order of registration
@@ -459,8 +456,6 @@ class Run(Artifact):
             return self.history.digest
         return history_digest(self.history) if self.history else None
 
-    # --- files ---------------------------------------------------------------------------------------
-
     def to_json(self) -> dict[str, Json]:
         """Return everything but the outputs as JSON; ``samples`` is a string, for it may pass 2**53."""
         return {
@@ -498,8 +493,6 @@ class Run(Artifact):
             raise InvalidInput("Run: the outputs do not have the fingerprints recorded.")
         return run.but(spec=spec, made_with=dict(values["made_with"]))
 
-    # --- the usual levels by name ------------------------------------------------------------------
-
     def output(self, level: str) -> Any:
         """Return the output at a level, or say which levels there are."""
         if level in self.outputs:
@@ -528,8 +521,6 @@ class Run(Artifact):
         """The learned model; None for algorithms that learn none."""
         return self.outputs.get("model")
 
-    # --- its identity --------------------------------------------------------------------------------
-
     @property
     def key(self) -> str:
         """The digest of its identity."""
@@ -552,12 +543,11 @@ class Run(Artifact):
         return self.spec
 
     def __repr__(self) -> str:
-        spec = self.spec
-        of = "" if spec is None else f"{brief(spec.problem.text, 120)}, {brief(spec.algorithm.text, 120)}: "
-        parts = [f"{level} {print[:8]}" for level, print in self.fingerprints.items()]
+        specs = () if self.spec is None else (self.spec.problem, self.spec.algorithm)
+        parts = [brief(spec.text, 120) for spec in specs]
+        parts += [f"{level} {print[:8]}" for level, print in self.fingerprints.items()]
         parts += [] if self.samples is None else [f"{number(self.samples)} samples"]
-        parts += [] if self.status is None else [str(self.status)]
-        return described(self, of + ", ".join(parts))
+        return described(self, ", ".join([*parts, str(self.status or "no status")]))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Run) and self._what_repeats() == other._what_repeats()

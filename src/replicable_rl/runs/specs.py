@@ -27,10 +27,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from replicable_rl.canonical import Json, array_digest, canonical_json, from_decimal, from_json, json_digest, to_json
-from replicable_rl.display import described, short
+from replicable_rl.display import described, short, short_repr
 from replicable_rl.errors import InvalidInput, check_integer, plain_number, shown
 from replicable_rl.randomness import MAX_SEED
-from replicable_rl.wording import brief
 
 if TYPE_CHECKING:
     from replicable_rl.runs.algorithm import Algorithm
@@ -49,14 +48,6 @@ def put(record: object, **values: Any) -> None:
         object.__setattr__(record, name, value)
 
 
-def record_of(kind: Any, data: Json, *without: str) -> dict[str, Any]:
-    """Return a JSON object that has exactly the fields of a dataclass, but for some; refuse anything else."""
-    names = [one.name for one in fields(kind) if one.name not in without]
-    if not isinstance(data, dict) or set(data) != set(names):
-        raise InvalidInput(f"{kind.__name__}: expected {', '.join(names)}; got {shown(data)}.")
-    return dict(data)
-
-
 @dataclass(frozen=True)
 class ObjectSpec:
     """A problem or an algorithm: its id and the parameters of its constructor.
@@ -70,11 +61,9 @@ class ObjectSpec:
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not isinstance(self.params, Mapping):
-            raise InvalidInput(
-                f"ObjectSpec: needs a text and a mapping, got {shown(self.id)} and {shown(self.params)}."
-            )
+            raise InvalidInput(f"ObjectSpec: needs a text and a mapping, got {shown(self.id)}, {shown(self.params)}.")
         params = {str(key): _plain(self.id, str(key), value) for key, value in self.params.items()}
-        put(self, params=MappingProxyType(params), id=str(self.id))
+        put(self, params=MappingProxyType(params))
 
     def __repr__(self) -> str:
         return described(self, f"{self.id!r}, {short(self.params)}" if self.params else repr(self.id))
@@ -129,31 +118,14 @@ class Drawn(NamedTuple):
     seed: int
     sampler: str = COUNTS
 
-    def to_json(self) -> dict[str, Json]:
-        """Return the JSON form."""
-        return {"kind": "drawn", "sampler": self.sampler, "seed": str(self.seed)}
-
 
 class Logged(NamedTuple):
     """Data that somebody recorded, known by its digest."""
 
     digest: str
 
-    def to_json(self) -> dict[str, Json]:
-        """Return the JSON form."""
-        return {"digest": self.digest, "kind": "recorded"}
-
 
 Sample = Drawn | Logged  # where the data of a run came from
-
-
-def _sample_from_json(data: Any) -> Sample:
-    kind, given = (data.get("kind"), set(data)) if isinstance(data, dict) else (None, set())
-    if kind == "drawn" and given == {"kind", "sampler", "seed"} and isinstance(data["sampler"], str):
-        return Drawn(_seed("sample seed", data["seed"]), data["sampler"])
-    if kind == "recorded" and given == {"kind", "digest"} and isinstance(data["digest"], str):
-        return Logged(data["digest"])
-    raise InvalidInput(f"RunSpec: expected a sample that was drawn or recorded, got {shown(data)}.")
 
 
 @dataclass(frozen=True)
@@ -170,17 +142,13 @@ class RunSpec:
     shared_seed: int
     sample: Sample
 
-    def __repr__(self) -> str:
-        of = f"{brief(self.problem.text, 150)}, {brief(self.algorithm.text, 150)}"
-        return described(self, f"{of}, shared_seed={self.shared_seed}, {self.sample!r}")
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         check_objects("RunSpec", problem=self.problem, algorithm=self.algorithm)
         put(self, shared_seed=check_integer("RunSpec", "shared_seed", self.shared_seed, low=0, high=MAX_SEED))
         if isinstance(self.sample, Drawn):
             check_integer("RunSpec", "sample_seed", self.sample.seed, low=0, high=MAX_SEED)
-        elif not isinstance(self.sample, Logged):
-            raise InvalidInput(f"RunSpec: sample must be Drawn or Logged, got {shown(self.sample)}.")
 
     @cached_property
     def digest(self) -> str:
@@ -198,20 +166,23 @@ class RunSpec:
             "problem": self.problem.to_json(),
             "algorithm": self.algorithm.to_json(),
             "shared_seed": str(self.shared_seed),
-            "sample": self.sample.to_json(),
+            "sample": {"kind": "drawn", "sampler": self.sample.sampler, "seed": str(self.sample.seed)}
+            if isinstance(self.sample, Drawn)
+            else {"kind": "recorded", "digest": self.sample.digest},
         }
 
     @classmethod
     def from_json(cls, data: Json) -> RunSpec:
         """Read the JSON form back."""
-        if not isinstance(data, dict):
-            raise InvalidInput(f"RunSpec: expected an object, got {shown(data)}.")
-        return cls(
-            ObjectSpec.from_json(data.get("problem")),
-            ObjectSpec.from_json(data.get("algorithm")),
-            _seed("shared_seed", data.get("shared_seed")),
-            _sample_from_json(data.get("sample")),
-        )
+        match data:
+            case {"sample": {"kind": "drawn", "sampler": str(sampler), "seed": seed}}:
+                sample: Sample = Drawn(_seed("sample seed", seed), sampler)
+            case {"sample": {"kind": "recorded", "digest": str(digest)}}:
+                sample = Logged(digest)
+            case _:
+                raise InvalidInput(f"RunSpec: expected a sample that was drawn or recorded, got {shown(data)}.")
+        specs = ObjectSpec.from_json(data.get("problem")), ObjectSpec.from_json(data.get("algorithm"))
+        return cls(*specs, _seed("shared_seed", data.get("shared_seed")), sample)
 
 
 @dataclass(frozen=True, repr=False)
@@ -235,10 +206,9 @@ class RunFamily:
         """What all their identities begin with: in canonical JSON keys are sorted, so sample and seed come last."""
         specs = tuple(canonical_json(spec.to_json()) for spec in (self.algorithm, self.problem))
         drawn = b'"kind":"drawn","sampler":%b,"seed":"' % canonical_json(self.sampler)
-        return b'{"algorithm":%b,"problem":%b,"sample":{' % specs + (b'"digest":' if self.sampler is None else drawn)
+        return b'{"algorithm":%b,"problem":%b,"sample":{' % specs + (b'"digest":"' if self.sampler is None else drawn)
 
-    def __repr__(self) -> str:
-        return described(self, f"{brief(self.problem.text, 200)}, {brief(self.algorithm.text, 200)}, {self.sampler}")
+    __repr__ = short_repr
 
     def key(self, shared_seed: int, sample: int | str) -> str:
         """Return the digest of the `RunSpec` with this shared seed and sample."""
@@ -246,13 +216,13 @@ class RunFamily:
 
     def digests(self, seeds: Iterable[tuple[int, int | str]]) -> list[bytes]:
         """Return the same as bytes, for many shared seeds and samples."""
-        found, recorded, start = [], self.sampler is None, hashlib.sha256(self._start)
+        digests, start = [], hashlib.sha256(self._start)
+        kind = ',"kind":"recorded"' if self.sampler is None else ""
         for shared_seed, sample in seeds:
             digest = start.copy()
-            said = f'{canonical_json(sample).decode()},"kind":"recorded' if recorded else sample
-            digest.update(f'{said}"}},"shared_seed":"{shared_seed}"}}'.encode())
-            found.append(digest.digest())
-        return found
+            digest.update(f'{sample}"{kind}}},"shared_seed":"{shared_seed}"}}'.encode())
+            digests.append(digest.digest())
+        return digests
 
     def spec(self, shared_seed: int, sample: int | str, key: str | None = None) -> RunSpec:
         """Return the `RunSpec` with this shared seed and sample, and with its key where that is known."""
@@ -275,9 +245,7 @@ def _plain(owner: str, key: str, value: object) -> Json:
         return str(value)
     if isinstance(value, Mapping):
         if set(value) == {"integer"}:
-            raise InvalidInput(
-                f"{owner}: parameter {key!r} uses the form reserved for large integers. Rename 'integer'."
-            )
+            raise InvalidInput(f"{owner}: parameter {key!r} has the form of large integers. Rename 'integer'.")
         return {str(k): _plain(owner, key, v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(owner, key, v) for v in value]
