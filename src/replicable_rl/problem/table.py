@@ -37,10 +37,10 @@ from replicable_rl.sampling.counts import (
     Trust,
     check_calls,
     check_horizon,
+    sums,
     width_of,
 )
 
-_NOTHING = np.empty(0)
 _MADE = ("n_states", "n_actions", "gamma", "rows", "initial", "reward_range", "labels", "estimated", "_source")
 
 
@@ -251,20 +251,22 @@ class TabularMDP(Generative, Episodic, Artifact):
         from replicable_rl.sampling import _kernels
 
         episodes, horizon = check_calls("TabularMDP", episodes, "episodes"), check_horizon(horizon)
-        seen, adding = self.nothing_yet(episodes, horizon)
         table = (*self._start, self.rows.indptr, self.rows.next_state, self.conditional)
         played = *table, *decisions(policy, self.support), episodes, horizon, stream_words(rng, 1)[0]
-        _kernels.propagate(*played, self.transitions[1], self.rows.reward, *adding)
-        return seen
+        count = np.zeros(self.conditional.size)
+        _kernels.propagate(*played, count)
+        return self.played(count, episodes, horizon)
 
-    def nothing_yet(self, episodes: int, horizon: int) -> tuple[EpisodeCounts, tuple[Any, ...]]:
-        """Return the counts of no transition, and what a kernel adds to them."""
-        key, low, width = self.transitions[0], self.reward_range[0], width_of(self.reward_range)
-        count, excess = np.zeros(key.size), np.zeros(key.size)
-        squares = np.zeros(key.size) if self._several_rewards else None
-        sizes = self.n_states, self.n_actions, key, count, excess, episodes, episodes * horizon
-        seen = EpisodeCounts(*sizes, low=low, width=width, squares=squares, trust=self.trust)
-        return seen, (count, excess, low, _NOTHING if squares is None else squares, width)
+    def played(self, count: NDArray[np.float64], episodes: int, horizon: int) -> EpisodeCounts:
+        """Return what episodes saw in which every outcome of the table occurred so often."""
+        (key, place), low, width = self.transitions, self.reward_range[0], width_of(self.reward_range)
+        total, excess = sums(place, count, key.size), sums(place, count * (self.rows.reward - low), key.size)
+        squares = None
+        if self._several_rewards:
+            off = (self.rows.reward - low - (excess / np.maximum(total, 1.0))[place]) / width
+            squares = sums(place, count * off * off, key.size)
+        sizes = self.n_states, self.n_actions, key, total, excess, episodes, episodes * horizon
+        return EpisodeCounts(*sizes, low=low, width=width, squares=squares, trust=self.trust)
 
     @cached_property
     def conditional(self) -> NDArray[np.float64]:

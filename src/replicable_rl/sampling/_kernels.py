@@ -158,15 +158,9 @@ def propagate(
     episodes: int,
     horizon: int,
     words: Words,
-    transition: Integers,
-    reward: Floats,
     count: Floats,
-    excess: Floats,
-    low: float,
-    squares: Floats,
-    width: float,
 ) -> None:
-    """Add to ``count``, ``excess`` and ``squares`` the transitions in ``horizon`` steps of ``episodes`` episodes.
+    """Add to ``count`` the outcomes that occur in ``horizon`` steps of ``episodes`` episodes.
 
     ``here[s]`` episodes are in state s; they take ``action[s]``, or where that is -1 choose by the conditional
     probabilities ``choice``, and move on together. Only states that some episode has reached are touched.
@@ -174,7 +168,7 @@ def propagate(
     n_states, n_pairs = action.size, indptr.size - 1
     n_actions = n_pairs // n_states
     integers, floats = workspace(max(n_pairs, first_state.size))
-    outcome_count, drawn = np.zeros(conditional.size), np.empty(conditional.size, dtype=np.int64)
+    drawn = np.empty(conditional.size, dtype=np.int64)
     rows, choices = np.empty((3, n_pairs + 1), dtype=np.int64), np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
     start, stop, left = rows[0], rows[1], rows[2]
     maybe_start, maybe_stop, maybe_left = choices[0], choices[1], choices[2]
@@ -227,35 +221,8 @@ def propagate(
                     here[successor] = before + times
                     reached[arrived] = successor
                     arrived += np.uint64((before == 0) & (times > 0))
-                    outcome_count[k] += times
+                    count[k] += times
         n_reached = np.int64(arrived)
-    merge(transition, reward, outcome_count, count, excess, low, squares, width)
-
-
-@compiled
-def merge(
-    transition: Integers,
-    reward: Floats,
-    outcome_count: Floats,
-    count: Floats,
-    excess: Floats,
-    low: float,
-    squares: Floats,
-    width: float,
-) -> None:
-    """Add the counts of outcomes, and their rewards above ``low``, to those of the transitions they belong to.
-
-    Where all of these were nothing yet, also how far rewards are from their mean, unless ``squares`` is empty.
-    """
-    for k in range(transition.size):
-        count[np.uint64(transition[k])] += outcome_count[k]
-        excess[np.uint64(transition[k])] += outcome_count[k] * (reward[k] - low)
-    if squares.size > 0:
-        for k in range(transition.size):
-            at = np.uint64(transition[k])
-            if outcome_count[k] > 0.0:
-                off = (reward[k] - low - excess[at] / count[at]) / width
-                squares[at] += outcome_count[k] * off * off
 
 
 @inlined

@@ -43,8 +43,6 @@ class PerSample(Wrapped, Generative, Episodic):
 
     def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
         """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
-        from replicable_rl.sampling import _kernels
-
         episodes, horizon = check_calls("PerSample", episodes, "episodes"), check_horizon(horizon)
         weights = self.support.probabilities("PerSample", policy)
         rows = self.own.rows
@@ -62,7 +60,4 @@ class PerSample(Wrapped, Generative, Episodic):
             drawn = np.clip(drawn, rows.indptr[pair], rows.indptr[pair + 1] - 1)
             count += np.bincount(drawn, minlength=count.size)
             state = rows.next_state[drawn]
-        seen: EpisodeCounts
-        seen, adding = self.own.nothing_yet(episodes, horizon)
-        _kernels.merge(self.own.transitions[1], rows.reward, count, *adding)
-        return seen
+        return self.own.played(count, episodes, horizon)  # type: ignore[no-any-return]
