@@ -6,16 +6,8 @@ from replicable_rl.algorithms.plug_in_policy import PlugInPolicy
 from replicable_rl.algorithms.rmax import ReplicableRMax, RMax
 from replicable_rl.runs import ALGORITHMS, SHIPPED
 
-_SHIPPED = (
-    PhasedVI,
-    ReplicablePhasedVI,
-    ApproximateMDP,
-    ReplicableApproximateMDP,
-    RMax,
-    ReplicableRMax,
-    PlugInPolicy,
-)
-SHIPPED.update({algorithm.id: algorithm for algorithm in _SHIPPED})
+_ALL = PhasedVI, ReplicablePhasedVI, ApproximateMDP, ReplicableApproximateMDP, RMax, ReplicableRMax, PlugInPolicy
+SHIPPED.update({algorithm.id: algorithm for algorithm in _ALL})
 ALGORITHMS.update(SHIPPED)
 
 __all__ = [

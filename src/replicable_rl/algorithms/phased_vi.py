@@ -33,7 +33,7 @@ from replicable_rl.problem.source import Generative, Source
 from replicable_rl.problem.support import Support, greedy
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import track
-from replicable_rl.queries import Mechanism, Plain, Query, Rounded
+from replicable_rl.queries import Plain, Query, Rounded
 from replicable_rl.runs import FIXED_SEED, PromisedLoss, Run, Status, StatusCode
 from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.theory import PhasedVINumbers, Units, phased_vi
@@ -42,8 +42,8 @@ from replicable_rl.theory.rstat import ARITHMETIC, seed_margin
 
 if TYPE_CHECKING:
     from replicable_rl.randomness import SharedRandomness
+    from replicable_rl.theory.numbers import Floats
     from replicable_rl.theory.phased_vi import Target
-    from replicable_rl.theory.rstat import Floats
 
 OFFSET = "rpvi/offset"  # address (t), element s*A + a
 
@@ -109,23 +109,16 @@ class Backup(NamedTuple):
         return answer if self.rewards is None else self.rewards + self.gamma * answer
 
 
-class GoodSeed:
-    """Whether every mean so far was further from the edges of its bin than another run's can be from it."""
-
-    def __init__(self, source: Source, query: Query, log_term: float) -> None:
-        self._backup, self._query, self._log_term = Backup.of(source), query, log_term
-        self.holds = log_term > 0.0
-
-    def look(self, step: Step) -> None:
-        """Look at one more step, unless an earlier one was too near."""
-        counts, backup = step.counts, self._backup
-        shows_spread = backup.rewards is not None or not counts.trust.merged  # merged rewards hide how far they spread
-        self.holds = self.holds and shows_spread and counts.calls > 1
-        if self.holds:
-            variance = counts.variance(step.targets, step.means)
-            needed = seed_margin(variance, float(counts.calls), backup.spread(step.value), self._log_term)
-            clear = self._query.room(step.means, step.t) - needed > ARITHMETIC
-            self.holds = bool(clear[np.diff(counts.indptr) > 0].all())  # other rows are of actions that are not allowed
+def keeps_its_distance(step: Step, backup: Backup, query: Query, log_term: float) -> bool:
+    """Whether every mean of a step is further from the edges of its bin than another run's can be from it."""
+    counts = step.counts
+    hides_spread = backup.rewards is None and counts.trust.merged  # of rewards that were merged
+    if hides_spread or counts.calls < 2:
+        return False
+    variance = counts.variance(step.targets, step.means)
+    needed = seed_margin(variance, float(counts.calls), backup.spread(step.value), log_term)
+    clear = query.room(step.means, step.t) - needed > ARITHMETIC
+    return bool(clear[np.diff(counts.indptr) > 0].all())  # other rows are of actions that are not allowed
 
 
 def iterate(
@@ -138,18 +131,17 @@ def iterate(
     """
     if isinstance(source, TabularMDP) and query.keys(range(0)) is not None:
         return compiled_iterations(source, schedule, query.keys, rng, log_term)
-    seed, calls = GoodSeed(source, query, log_term), 0
+    backup, calls, good_seed = Backup.of(source), 0, log_term > 0.0
     for step in track(phased_value_iteration(source, schedule, query, rng), "iterations", schedule.iterations):
-        seed.look(step)
+        good_seed = good_seed and keeps_its_distance(step, backup, query, log_term)
         calls += step.counts.calls
-    return Iterated(step.q, calls, seed.holds)
+    return Iterated(step.q, calls, good_seed)
 
 
 class _Phased(Promise[PhasedVINumbers]):
     """What the two algorithms share: everything but the query."""
 
     needs: ClassVar[type] = Generative
-    estimate: ClassVar[Mechanism]  # how means are answered
     target: Target
     _check = staticmethod(check_phased_vi)
 
@@ -184,7 +176,8 @@ class _Phased(Promise[PhasedVINumbers]):
         plan = self.plan(source)
         numbers = plan.numbers
         self._refuse_beyond_64_bits("calls", numbers.calls)
-        query = self.estimate.bind(shared, OFFSET, numbers.schedule.widths, "midpoint")
+        mechanism = Plain() if numbers.rho is None else Rounded()  # all in which the two algorithms differ
+        query = mechanism.bind(shared, OFFSET, numbers.schedule.widths, "midpoint")
         done = iterate(source, numbers.schedule, query, rng, numbers.seed_log_term)
         q = done.q
         if numbers.rising:  # the middle of where Q* lies: from Q_T to twice the error above it, and never above 1
@@ -204,8 +197,8 @@ class _Phased(Promise[PhasedVINumbers]):
 class PhasedVI(_Phased):
     """Phased Q-learning of Kearns and Singh: accurate, but two runs differ.
 
-    With probability 1 - ``delta`` the policy is ``epsilon``-optimal (values normalised to [0, 1]), or Q where
-    ``target`` is "value". ``calls`` and ``iterations`` are m and T; None means what the theorem says.
+    With probability 1 - ``delta`` the policy is ``epsilon``-optimal (values normalised to [0, 1]), or, where ``target``
+    is "value", Q is within epsilon/2. ``calls`` and ``iterations`` are m and T; None means what the theorem says.
 
     >>> import replicable_rl as rr
     >>> mdp, algorithm = rr.make("two-goals-v1"), PhasedVI(0.1, 0.001)
@@ -222,28 +215,17 @@ class PhasedVI(_Phased):
     iterations: int | None = None
 
     id: ClassVar[str] = "phased-vi-v1"
-    estimate: ClassVar[Mechanism] = Plain()
 
 
 @dataclass(frozen=True)
 class ReplicablePhasedVI(_Phased):
     """Replicable Phased Value Iteration, rPVI: the same Q and policy twice.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        With probability 1 - ``delta`` the policy is ``epsilon``-optimal (values normalised to [0, 1]).
-    rho : float
-        Two runs on fresh samples with one shared seed return different Q with probability at most ``rho``.
-    target : {"policy", "value"}
-        Whether ``epsilon`` is about the policy (what Theorem 4.1, ``thm:rpvi``, states) or about Q (what its proof
-        shows).
-    calls, iterations, tolerance, rho_sq : optional
-        m, T, and the tolerance and replicability of one query of the paper's listing, which runs if one of them is
-        given, and requires 2*delta < rho. None means what the theorem says.
+    It is as accurate as `PhasedVI`: Theorem 4.1 (``thm:rpvi``) states so of the policy, and its proof of Q. Two runs on
+    fresh samples with one shared seed return different Q with probability at most ``rho``. The last four parameters
+    are m, T, and the tolerance and replicability of one query of the paper's listing, which runs if one of them is
+    given, and requires 2*delta < rho; None means what the theorem says.
 
-    Examples
-    --------
     >>> import replicable_rl as rr
     >>> mdp, algorithm = rr.make("two-goals-v1"), ReplicablePhasedVI(0.1, 0.001, 0.2)
     >>> one, two = (rr.solve(mdp, algorithm, shared_seed=2023, sample_seed=seed) for seed in (1, 2))
@@ -262,4 +244,3 @@ class ReplicablePhasedVI(_Phased):
     rho_sq: float | None = None
 
     id: ClassVar[str] = "rpvi-v1"
-    estimate: ClassVar[Mechanism] = Rounded()

@@ -6,11 +6,10 @@ Learning* (Eaton, Hussing, Kearns and Sorrell, 2023); see ``docs/paper.md``.
 
 from replicable_rl.theory.approximate_mdp import ApproximateMDPNumbers, approximate_mdp, paper_approximate_mdp
 from replicable_rl.theory.decisions import PlugInNumbers, plug_in_policy
-from replicable_rl.theory.numbers import MAX_CALLS, Numbers
+from replicable_rl.theory.numbers import MAX_CALLS, Numbers, Units
 from replicable_rl.theory.phased_vi import PhasedVINumbers, Schedule, paper_phased_vi, phased_vi
 from replicable_rl.theory.rmax import RMaxNumbers, paper_rmax, rmax
 from replicable_rl.theory.rstat import RStatNumbers, rstat
-from replicable_rl.theory.units import Units
 
 __all__ = [
     "MAX_CALLS",

@@ -54,8 +54,8 @@ from numpy.typing import NDArray
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_share
 from replicable_rl.paper import cited
-from replicable_rl.theory.numbers import ACCURACY, SLACK, check_parameters
-from replicable_rl.theory.rstat import ROUNDING, Floats, QueryNumbers, few_bits, hoeffding_samples, mean_distance
+from replicable_rl.theory.numbers import ACCURACY, SLACK, Floats, check_parameters
+from replicable_rl.theory.rstat import ROUNDING, QueryNumbers, few_bits, hoeffding_samples, mean_distance
 
 _OWNER = "theory.phased_vi"
 Target = Literal["policy", "value"]

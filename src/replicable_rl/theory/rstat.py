@@ -28,15 +28,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replicable_rl.errors import check_choice, check_share
-from replicable_rl.theory.numbers import ACCURACY, REPLICABILITY, Numbers
+from replicable_rl.theory.numbers import ACCURACY, REPLICABILITY, Floats, Numbers
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-
-Floats = NDArray[np.float64]
 
 Form = Literal["midpoint", "zero-preserving"]
 ROUNDING = 1.0 + 2.0**-20  # what `few_bits` may take, and more
