@@ -111,7 +111,7 @@ BAD_MASKS: dict[str, Any] = {
 @pytest.mark.parametrize("name", BAD_MASKS)
 def test_bad_masks_are_refused(name: str) -> None:
     P, R = np.full((2, 2, 2), 0.5), np.zeros((2, 2))
-    with pytest.raises(InvalidMDP, match="allowed"):
+    with pytest.raises(rr.InvalidInput, match="allowed"):
         rr.TabularMDP.from_dense(P, R, gamma=0.9, layout="sas", allowed=BAD_MASKS[name])
 
 
@@ -290,7 +290,7 @@ def test_logs_with_masks_that_do_not_fit_are_refused() -> None:
     mdp = masked(1)
     with pytest.raises(rr.InvalidInput, match=r"Give states=\.\.\. and actions=\.\.\. beside it"):
         log_of(mdp, states=None)
-    with pytest.raises(rr.InvalidInput, match=r"shape \(S, A\) = \(5, 4\)"):
+    with pytest.raises(rr.InvalidInput, match=r"\(S, A\) = \(5, 4\)"):
         log_of(mdp, allowed=mdp.allowed[:-1])
     fewer = mdp.allowed.copy()
     fewer[0, 1] = False
@@ -407,9 +407,9 @@ def test_a_sure_decision_needs_no_forbidden_action() -> None:
         algorithm = rr.PlugInPolicy(0.2, 0.01, 0.2, rule=rule, samples=10**14)
         sure = [rr.solve(mdp, algorithm, shared_seed=i, sample_seed=i).claims.of_this_seed for i in range(3)]
         assert any(claim is not None for claim in sure), rule
-    for replicable in (rr.ReplicablePhasedVI(0.1, 0.001, 0.05), rr.ReplicableApproximateMDP(0.1, 0.01, 0.01)):
-        runs = [rr.solve(mdp, replicable, shared_seed=i, sample_seed=i) for i in range(12)]
-        assert any(run.claims.of_this_seed is not None for run in runs)
+    replicable = rr.ReplicablePhasedVI(0.1, 0.001, 0.05)
+    runs = [rr.solve(mdp, replicable, shared_seed=i, sample_seed=i) for i in range(12)]
+    assert any(run.claims.of_this_seed is not None for run in runs)
 
 
 def test_forbidden_pairs_have_no_edges_to_keep_away_from() -> None:

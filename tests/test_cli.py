@@ -576,7 +576,7 @@ def drawn(mdp: rr.TabularMDP, policy: list[int], arrows: Mapping[str, str], wall
     ("problem", "mdp", "ends"),
     [
         ("two-goals-wide-v1", lambda: rr.make("two-goals-wide-v1"), "G"),
-        ("FrozenLake-v1:gamma=0.9", lambda: rr.from_gymnasium("FrozenLake-v1", gamma=0.9), "GH"),
+        ("two-goals-v1", lambda: rr.make("two-goals-v1"), "G"),
     ],
 )
 def test_a_grid_is_drawn_on_a_terminal(problem: str, mdp: Any, ends: str) -> None:
