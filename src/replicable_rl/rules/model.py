@@ -149,8 +149,8 @@ class EmpiricalModel:
     @property
     def sizes(self) -> Sizes:
         """What the bounds know of it."""
-        allowed = None if self.support.whole else self.support.pairs
-        return Sizes(self.n_states, self.n_actions, self.gamma, self.known_rewards, allowed_pairs=allowed)
+        pairs = self.support.pairs
+        return Sizes(self.n_states, self.n_actions, self.gamma, self.known_rewards, allowed_pairs=pairs)
 
     # --- losses ------------------------------------------------------------------------------------
 
@@ -179,11 +179,10 @@ class EmpiricalModel:
     def loses_at_most(
         self, policy: Integers, limit: float, over: str = "initial", *, roughly: bool = False
     ) -> tuple[bool, float]:
-        """Return whether a policy loses at most ``limit``, and a bound on its loss.
+        """Return whether a policy loses at most ``limit``, and a bound on its loss: from above if so, else from below.
 
-        If it does, it loses at most the bound; if not, at least the bound. The policy is evaluated as closely as the
-        answer needs, which is that of the exact loss, unless that is within 1e-10 of the limit. ``roughly``: where the
-        answer is no, how much need not be known.
+        The policy is evaluated as closely as the answer needs, which is that of the exact loss, unless that is within
+        1e-10 of the limit. ``roughly``: where the answer is no, how much need not be known.
         """
         off = 2.0 / (1.0 - self.gamma) * self.best.error
         for least, most in self._bounds(policy, limit, over, limit + off if roughly else math.inf):

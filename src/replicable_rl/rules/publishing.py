@@ -40,7 +40,7 @@ _COVERED = 1e-3  # of what may be lost: actions that save less need no place of 
 
 
 def choose_cuts(model: EmpiricalModel, tuning: Tuning, order: tuple[int, ...] | None = None) -> Cuts:
-    """Return the order and the cuts with which two other labs are least likely to differ, as far as these data tell."""
+    """Return the order, if none is given, and the cuts with which two other labs are least likely to differ."""
     # Noise of random signs, followed through the model: always the same signs, so that two labs see nearly the same.
     signs = SharedRandomness(0).uniform("decide/sign", shape=(model.visits.size, _TRIALS))
     noise = model.following.noise(model.best.policy, model.noise.reshape(-1, 1) * np.where(signs < 0.5, -1.0, 1.0))

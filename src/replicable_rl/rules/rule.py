@@ -128,10 +128,13 @@ class Rule(Setting):
 
     def preferred(self, n_actions: int) -> Integers:
         """Return the order in which actions are taken where the data need not be looked at."""
-        return np.arange(n_actions)
+        if self.order is None:
+            return np.arange(n_actions)
+        return np.array(check_order(type(self).__name__, self.order, n_actions))
 
-    def check_problem(self, problem: Any) -> None:  # most rules fit every problem
+    def check_problem(self, problem: Any) -> None:
         """Refuse a problem before a sample is drawn."""
+        self.preferred(problem.n_actions)
 
     @abstractmethod
     def decide(self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning) -> Decision:
@@ -166,13 +169,7 @@ class Ordered(Rule):
 
     def preferred(self, n_actions: int) -> Integers:
         """Return the order, or the usual one."""
-        if self.order is None:
-            return usual_order(n_actions)
-        return np.array(check_order(type(self).__name__, self.order, n_actions))
-
-    def check_problem(self, problem: Any) -> None:
-        """Refuse a problem whose actions are not those of the order."""
-        self.preferred(problem.n_actions)
+        return usual_order(n_actions) if self.order is None else super().preferred(n_actions)
 
 
 def usual_order(n_actions: int) -> Integers:
