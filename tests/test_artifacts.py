@@ -301,7 +301,7 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "another kind": (with_header(kind="cuts"), "digest"),
     "a kind of the future": (with_header(kind="pool"), "holds a pool"),
     "a schema of the future": (with_header(schema=2), "schema is 2"),
-    "one more entry": (with_header(more=1), "header"),
+    "one more entry": (with_header(more=1), "digest"),
     "no JSON": (with_member("header.json", b"{'gamma': 0.9"), "."),
     "nested without end": (with_member("header.json", b"[" * 200_000), "."),
     "complex rewards": (

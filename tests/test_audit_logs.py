@@ -16,6 +16,7 @@ import replicable_rl as rr
 from replicable_rl.audit import run_audits
 from replicable_rl.audit.agreement import measure
 from replicable_rl.audit.logs import LogsJob, measure_logs, measure_states_of_logs
+from replicable_rl.canonical import from_record, parse_json, record_json
 from replicable_rl.report.log_texts import process_text
 from tests.test_cli import Run
 from tests.test_data import long_log
@@ -238,7 +239,7 @@ def test_runs_on_logs_are_kept_resumed_and_read_back(tmp_path: Path, monkeypatch
 
 def test_a_spec_with_logs_round_trips() -> None:
     spec = rr.audit(logs_of(1, 2), DECIDE, shared_seeds=2).spec
-    assert rr.AuditSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+    assert from_record(rr.AuditSpec, parse_json(json.dumps(record_json(spec)))) == spec
     plain = rr.AuditSpec(spec.problem, spec.algorithm)
     assert not spec.contains(plain)
     assert not plain.contains(spec)

@@ -18,6 +18,7 @@ import replicable_rl as rr
 from replicable_rl.audit import audit_spec
 from replicable_rl.audit.jobs import Solving
 from replicable_rl.audit.reading import current
+from replicable_rl.canonical import from_record, parse_json, record_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.runs import AuditSpec, ObjectSpec, RunFamily, RunSpec
@@ -53,7 +54,7 @@ audit_specs = st.builds(
 
 @given(audit_specs)
 def test_a_spec_comes_back_from_json_and_from_a_store(spec: AuditSpec) -> None:
-    again = AuditSpec.from_json(json.loads(json.dumps(spec.to_json())))
+    again = from_record(AuditSpec, parse_json(json.dumps(record_json(spec))))
     assert again == spec
     assert (again.seeds, again.runs, again.size) == (spec.seeds, spec.runs, len(spec.runs))
     store = rr.RunStore()
@@ -94,13 +95,13 @@ def test_a_spec_contains_those_whose_runs_it_makes(one: AuditSpec, two: AuditSpe
     ],
 )
 def test_json_that_is_no_spec_is_refused(change: dict[str, Any], message: str) -> None:
-    good = AuditSpec(CHAIN.spec, ObjectSpec("phased-vi-v1")).to_json()
+    good = record_json(AuditSpec(CHAIN.spec, ObjectSpec("phased-vi-v1")))
     with pytest.raises(InvalidInput, match=message):
-        AuditSpec.from_json(good | change)
+        from_record(AuditSpec, good | change)
     wrong: list[Any] = [None, [], {}, {key: value for key, value in good.items() if key != "rho"}]
     for bad in wrong:
         with pytest.raises(InvalidInput, match="AuditSpec: expected"):
-            AuditSpec.from_json(bad)
+            from_record(AuditSpec, bad)
 
 
 # --- what is made ------------------------------------------------------------------------------------------------

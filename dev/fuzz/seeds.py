@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import replicable_rl as rr
-from replicable_rl.canonical import json_text, parse_json
+from replicable_rl.canonical import json_text, parse_json, record_json
 from replicable_rl.experiments.dataset import Dataset, Table
 from replicable_rl.runs import (
     AuditSpec,
@@ -66,7 +66,7 @@ def _read_store(path: Path) -> set[str]:
     found: set[str] = set()
     with RunStore(path) as store:
         specs: list[AuditSpec] = store.audits()
-        found |= {json.dumps(spec.to_json(), sort_keys=True) for spec in specs}
+        found |= {json.dumps(record_json(spec), sort_keys=True) for spec in specs}
         families: list[RunFamily] = [family for family, _ in store.families()]
         for family in families:
             for run in store.runs(family).values():
@@ -92,7 +92,6 @@ def _write_plan(path: Path) -> None:
     result = rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01, calls=20, iterations=3), shared_seeds=3)
     proved = rr.plan(rr.make("chain-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2)).claims()
     plan = {
-        "audit": AuditSpec(problem, algorithm, (1, 2**64 - 1), rho=0.2, require=0.9).to_json(),
         "drawn": RunSpec(problem, algorithm, 7, Drawn(1)).to_json(),
         "recorded": RunSpec(problem, algorithm, 7, Logged("ab" * 32)).to_json(),
         "proved": proved.to_json(),
@@ -105,10 +104,10 @@ def _write_plan(path: Path) -> None:
 def _read_plan(path: Path) -> str:
     """Return all parts as text; what was read must come back the same from its own JSON."""
     data = parse_json(path.read_bytes())
-    readers: tuple[Any, ...] = (AuditSpec, RunSpec, RunSpec, Claims, Claims, Status)
+    readers: tuple[Any, ...] = (RunSpec, RunSpec, Claims, Claims, Status)
     parts = data.values() if isinstance(data, dict) else ()
     read = [reader.from_json(part) for reader, part in zip(readers, parts, strict=False)]
-    keys = [one.family.key(1, 1) if isinstance(one, AuditSpec) else getattr(one, "digest", "") for one in read]
+    keys = [getattr(one, "digest", "") for one in read]
     again = [type(one).from_json(parse_json(json_text(one.to_json()))) for one in read]
     assert again == read
     return json.dumps([[one.to_json() for one in read], keys, list(map(str, read))])

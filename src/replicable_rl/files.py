@@ -39,14 +39,16 @@ def replacing(path: Name) -> Iterator[BinaryIO]:
     When the block raises, ``path`` is as it was. What is no regular file, such as ``/dev/stdout``, is written to
     directly, and a database is not replaced: it may hold runs.
     """
-    target = Path(os.path.realpath(path))  # what a link leads to
-    if target.exists() and not target.is_file() and not target.is_dir():
-        with _explained(path, "written"), target.open("wb") as stream:
+    given, target = Path(path), Path(os.path.realpath(path))  # what a link leads to
+    if given.exists() and not given.is_file() and not given.is_dir():
+        with _explained(path, "written"), given.open("wb") as stream:
             yield stream
         return
     with _explained(path, "written"):
-        if target.is_file() and _begins_with(target, b"SQLite format 3\x00"):
-            raise InvalidFile(f"{path}: is a database, perhaps of finished runs. Name another file.")
+        if target.is_file():
+            with target.open("rb") as stream:
+                if stream.read(16) == b"SQLite format 3\x00":
+                    raise InvalidFile(f"{path}: is a database, perhaps of finished runs. Name another file.")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         with _explained(path, "written"):
@@ -56,7 +58,8 @@ def replacing(path: Name) -> Iterator[BinaryIO]:
                 os.fsync(stream.fileno())
             os.replace(temporary, target)  # noqa: PTH105  # the atomic primitive by its own name
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it may never have been there
+            temporary.unlink()
         raise
 
 
@@ -138,8 +141,7 @@ def read_artifact(stream: IO[bytes], *kinds: type[Kind]) -> Kind:
                 raise InvalidInput(f"holds a {header['kind']}, where a {' or a '.join(k.saved_as for k in kinds)} is.")
             names = [name for name in archive.namelist() if name != _HEADER]
             arrays = {name.removesuffix(".npy"): read_npy(archive.read(name)) for name in names}
-        digest = header.pop("digest", None)
-        if digest != _digest(header, arrays):
+        if header.pop("digest") != _digest(header, arrays):
             raise InvalidInput("the content does not match its digest; it was changed after it was saved.")
         return kind.from_parts(Parts(from_json(header["values"]), arrays))
     except InvalidInput:
@@ -173,9 +175,7 @@ def _header(archive: zipfile.ZipFile) -> dict[str, Any]:
         raise InvalidInput("it is larger unpacked, which no file of this library is.")  # and perhaps without end
     if members[0].header_offset != 0:
         raise InvalidInput("it does not begin with its header.")  # half a run may end with the whole of a model
-    header: Any = json.loads(archive.read(_HEADER))
-    if not isinstance(header, dict) or set(header) != {"kind", "schema", "values", "digest"}:
-        raise InvalidInput("its header must have kind, schema, values and digest.")
+    header: dict[str, Any] = json.loads(archive.read(_HEADER))
     if header["schema"] != SCHEMA:
         raise InvalidInput(f"its schema is {header['schema']!r:.20}, and this release reads {SCHEMA}. Upgrade it.")
     return header
@@ -217,11 +217,6 @@ def read_file(path: Name, most: int) -> bytes:
         if (size := os.fstat(stream.fileno()).st_size) > most:
             raise InvalidFile(f"{path}: has {size} bytes, and at most {most} are read. Name another file.")
         return stream.read(size)  # a reader sets aside as much memory as it is asked for
-
-
-def _begins_with(path: Path, magic: bytes) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(len(magic)) == magic
 
 
 @contextlib.contextmanager

@@ -208,10 +208,8 @@ class RunStore(Displayed):
         """Turn what SQLite says of a file into one clear sentence."""
         try:
             yield
-        except UnicodeDecodeError:  # SQLite quotes what it cannot read
-            raise self.damaged("its tables cannot be read") from None
-        except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # text that is none has no code
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes what it cannot read, which has no code
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
             if code == sqlite3.SQLITE_NOTADB:
                 raise InvalidFile(
                     f"{self.path}: is no run store, for it is no SQLite file. Name another file."
@@ -245,7 +243,7 @@ class RunStore(Displayed):
 
     def add_audit(self, spec: AuditSpec) -> None:
         """Keep what an audit runs and asks; one that is there already changes nothing."""
-        text = _text(spec.to_json())
+        text = _text(record_json(spec))
         with self._session() as connection:
             if connection.execute("SELECT 1 FROM audits WHERE json = ?", (text,)).fetchone():
                 return  # also in a file that cannot be written
@@ -292,7 +290,7 @@ class RunStore(Displayed):
 
     def audits(self) -> list[AuditSpec]:
         """Return what the audits in this store run and ask, in the order in which they came."""
-        return [AuditSpec.from_json(data) for data in self._texts("audits")]
+        return [from_record(AuditSpec, data) for data in self._texts("audits")]
 
     def repeats(self) -> list[Repeat]:
         """Return which runs were made again, and whether they came out the same."""

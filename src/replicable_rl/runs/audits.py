@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from replicable_rl.canonical import Json, from_json, from_record, record_json
 from replicable_rl.display import Displayed, short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
 from replicable_rl.randomness import MAX_SEED
@@ -99,7 +98,6 @@ class Logs:
 
 
 _MOST = 10**7  # runs of an audit
-_TRAINING_SEEDS = 2**32  # NumPy and PyTorch take seeds below it
 
 
 def derived_seed(label: str, *address: int) -> int:
@@ -219,7 +217,7 @@ class AuditSpec(Displayed):
 
     @property
     def _seeds_end(self) -> int:
-        return MAX_SEED + 1 if self.training is None else _TRAINING_SEEDS
+        return MAX_SEED + 1 if self.training is None else 2**32  # NumPy and PyTorch take seeds below it
 
     def _derived(self, label: str, *address: int) -> Iterator[int]:
         """Yield the different seeds of an address, without end; of 32 bits, some would come twice."""
@@ -270,15 +268,6 @@ class AuditSpec(Displayed):
         """Return the digests of the runs under these shared seeds, each with its shared seed and its sample."""
         pairs = [(shared, sample) for shared in seeds for sample in self.samples(shared)]
         return dict(zip(map(bytes.hex, self.family.digests(pairs)), pairs, strict=True))
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the JSON form."""
-        return record_json(self)
-
-    @classmethod
-    def from_json(cls, data: Json) -> AuditSpec:
-        """Read the JSON form back."""
-        return from_record(cls, from_json(data))
 
 
 def _check_seeds(shared_seeds: Any, end: int) -> int | tuple[int, ...]:
