@@ -141,11 +141,7 @@ def shown(value: object, longest: int = 70) -> str:
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
-    """Return ' Did you mean ...?' when something known is close, else ''.
-
-    >>> did_you_mean("two-goal-v1", ["two-goals-v1", "chain-v1"])
-    " Did you mean 'two-goals-v1'?"
-    """
+    """Return ' Did you mean ...?' when something known is close, else ''."""
     close = difflib.get_close_matches(wrong, list(known), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
@@ -182,11 +178,7 @@ def plain_number(value: object) -> int | float | None:
 
 
 def whole_number(value: object) -> int | None:
-    """Return the integer that equals ``value``; None where there is none, and for truth values and texts.
-
-    >>> whole_number(1e6), whole_number(1.5), whole_number("3")
-    (1000000, None, None)
-    """
+    """Return the integer that equals ``value``; None where there is none, and for truth values and texts."""
     number = plain_number(value)
     return number if number is None or isinstance(number, int) else int(number) if number.is_integer() else None
 

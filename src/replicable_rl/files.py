@@ -161,11 +161,9 @@ def load_artifact(path: Name, *kinds: type[Kind]) -> Kind:
 
 def kind_in_file(path: Name) -> str | None:
     """Return the kind of thing that a file says it holds; None where it is no file of ours."""
-    try:
-        with zipfile.ZipFile(check_regular(path)) as archive:
-            return str(_header(archive)["kind"])
-    except Exception:  # who reads the file says why
-        return None
+    with contextlib.suppress(Exception), zipfile.ZipFile(check_regular(path)) as archive:  # who reads it says why
+        return str(_header(archive)["kind"])
+    return None
 
 
 def _header(archive: zipfile.ZipFile) -> dict[str, Any]:

@@ -31,15 +31,7 @@ _hear: contextvars.ContextVar[Callable[[str], None] | None] = contextvars.Contex
 
 
 def track(items: Iterable[T], what: str, total: int = 0) -> Iterator[T]:
-    """Yield the items and report (what, done, total) at the start and after each; a generator has no length to ask.
-
-    >>> seen = []
-    >>> with listening(lambda what, done, total: seen.append((what, done, total))):
-    ...     for _ in track(range(2), "iterations"):
-    ...         pass
-    >>> seen
-    [('iterations', 0, 2), ('iterations', 1, 2), ('iterations', 2, 2)]
-    """
+    """Yield the items and report (what, done, total) at the start and after each; a generator has no length to ask."""
     total = len(items) if isinstance(items, Sized) else total
     if total:
         report(what, 0, total)
@@ -80,12 +72,7 @@ def listening(listener: Listener, hear: Callable[[str], None] | None = None) -> 
 
 @contextlib.contextmanager
 def within(name: str) -> Iterator[None]:
-    """Say in every report from the block of what it is a part.
-
-    >>> with listening(lambda what, done, total: print(what, done)), within("samples=64"):
-    ...     report("runs", 3, 9)
-    samples=64, runs 3
-    """
+    """Say in every report from the block of what it is a part."""
     listener = _listener.get()
     if listener is None:
         yield

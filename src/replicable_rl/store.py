@@ -25,7 +25,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,7 +161,8 @@ class RunStore(Displayed):
                 if connection.in_transaction:  # inside of another session
                     yield connection
                 else:
-                    with _transaction(connection, "IMMEDIATE" if write else "DEFERRED"):
+                    with connection:  # commits the transaction, or takes it back when the block raises
+                        connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                         yield connection
             finally:
                 if closed:
@@ -185,8 +186,8 @@ class RunStore(Displayed):
             # At once, for another process may make the tables; these may be made again.
             application, version, tables = opened.execute(_ABOUT).fetchone()
             if not (application or version or tables):
-                with _transaction(opened, "IMMEDIATE"):  # nobody may see the file half made
-                    for statement in _TABLES:
+                with opened:  # nobody may see the file half made
+                    for statement in ("BEGIN IMMEDIATE", *_TABLES):
                         opened.execute(statement)
             elif (application, version) != (APPLICATION_ID, SCHEMA):
                 raise InvalidFile(
@@ -253,7 +254,7 @@ class RunStore(Displayed):
         """Keep whether runs that were made again came out the same."""
         self._add_texts("repeats", [_text(list(repeat)) for repeat in repeats])
 
-    def _add_texts(self, table: Literal["audits", "repeats"], texts: list[str]) -> None:
+    def _add_texts(self, table: str, texts: list[str]) -> None:
         query = f"INSERT OR IGNORE INTO {table} (json, digest) VALUES (?, ?)"
         with self._session(write=True) as connection:
             connection.executemany(query, [(text, _digest(text)) for text in texts])
@@ -296,7 +297,7 @@ class RunStore(Displayed):
         """Return which runs were made again, and whether they came out the same."""
         return [Repeat(*data) for data in self._texts("repeats")]
 
-    def _texts(self, table: Literal["audits", "repeats"]) -> list[Json]:
+    def _texts(self, table: str) -> list[Json]:
         with self._session() as connection:
             rows = connection.execute(f"SELECT json, digest FROM {table} ORDER BY id").fetchall()
         if any(_digest(text) != digest for text, digest in rows):
@@ -344,24 +345,8 @@ class RunStore(Displayed):
             raise InvalidInput(f"{self}: keys and fingerprints are hexadecimal digits, got {digest!r}.") from None
 
 
-@contextlib.contextmanager
-def _transaction(connection: sqlite3.Connection, kind: Literal["DEFERRED", "IMMEDIATE"]) -> Iterator[None]:
-    """Make the block one transaction, which is taken back when the block raises."""
-    with connection:
-        connection.execute(f"BEGIN {kind}")
-        yield
-
-
 def packed(run: Run, contents: dict[str, bytes], **changes: Any) -> Run:
-    """Return a run without its outputs and with ``changes``, to travel; what ``contents`` lacks of them is added to it.
-
-    Equal outputs have one fingerprint and are encoded once.
-
-    >>> contents = {}
-    >>> run = packed(Run.of({"policy": [0, 1]}), contents)
-    >>> list(contents) == [run.fingerprints.policy], run.outputs
-    (True, {})
-    """
+    """Return a run without its outputs and with ``changes``, to travel; ``contents`` gets what it lacks of them."""
     for name, digest in run.fingerprints.items():
         if digest not in contents:
             contents[digest] = array_to_bytes(level_of(name).encode(run.outputs[name]))

@@ -44,10 +44,7 @@ class Training:
 
 @dataclass(frozen=True)
 class LogPair:
-    """Two logs compared: by their places, how likely chance makes such differences, and where they differ most.
-
-    ``p_value`` is corrected for the number of pairs of logs.
-    """
+    """Two logs compared: their places, and where they differ most; ``p_value`` is corrected for the number of pairs."""
 
     one: int
     two: int
@@ -70,7 +67,7 @@ class Logs:
         The pairs that were compared, the most different first; of very many, the first ones.
     alarm : float
         The probability that logs of one process are said to differ.
-    states, actions : tuple of str or None
+    states, actions
         Their names; None where there are very many.
     """
 
