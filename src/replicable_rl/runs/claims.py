@@ -69,9 +69,8 @@ class Claim:
             )
         if not _is_text(self.source) or not _is_text(self.statement):
             raise InvalidInput("Claim: a claim says what holds and names its source; one of the two is empty.")
-        for name, text in (("level", self.level), ("definition", self.definition), ("by", self.by)):
-            if not isinstance(text, str | None):
-                raise InvalidInput(f"Claim: {name} must be a text or None, got {shown(text)}.")
+        if not isinstance(self.level, str | None):
+            raise InvalidInput(f"Claim: level must be a text or None, got {shown(self.level)}.")
         if isinstance(self.conditions, str) or not all(map(_is_text, self.conditions)):
             raise InvalidInput(f"Claim: conditions must be a tuple of texts, got {shown(self.conditions)}.")
         high, usual = (1.0, _DEFINITION) if self.about == "replicability" else (math.inf, None)
@@ -79,8 +78,7 @@ class Claim:
         for name, most in highest.items():
             rule = f"a number from 0 to {most:g}"
             put(self, **{name: check_real("Claim", name, vars(self)[name], low=0.0, high=most, rule=rule)})
-        definition = usual if self.definition is None else self.definition
-        put(self, conditions=tuple(self.conditions), definition=definition)
+        put(self, conditions=tuple(self.conditions), definition=self.definition or usual)
 
     def __str__(self) -> str:
         ground = f"{self.ground} ({self.source})"

@@ -38,7 +38,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_share, shown
-from replicable_rl.theory.numbers import MOST, Numbers, check_pairs, check_parameters
+from replicable_rl.theory.numbers import MOST, Numbers, check_parameters
 from replicable_rl.theory.rstat import few_bits
 
 ROUNDING = 1e-9  # of values and losses in [0, 1]: more than planning and evaluation may be off
@@ -315,11 +315,11 @@ def plug_in_policy(
     >>> plug_in_policy(8, 4, 0.9, 0.1, 0.001, 0.2, samples=1000).replicability_proved
     False
     """
-    problem = check_parameters(_OWNER, n_states=n_states, n_actions=n_actions, gamma=gamma, known_rewards=known_rewards)
+    given: dict[str, Any] = {"n_states": n_states, "n_actions": n_actions, "gamma": gamma}
+    problem = check_parameters(_OWNER, **given, known_rewards=known_rewards, allowed_pairs=allowed_pairs)
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "over": over}
     promise = check_plug_in(rule=rule, parameter=parameter, samples=samples, budget=budget, **promise)
     samples, budget, parameter = (promise.pop(name) for name in ("samples", "budget", "parameter"))
-    problem |= {"allowed_pairs": check_pairs(_OWNER, allowed_pairs, problem["n_states"], problem["n_actions"])}
     sizes = Sizes(**problem, weighed=over == "initial")
     if budget is not None:
         if budget < sizes.pairs:

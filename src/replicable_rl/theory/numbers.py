@@ -199,12 +199,3 @@ def fewest_that(enough: Callable[[int], bool], *, first: int, last: int, bits: i
         middle = (below + above) // 2
         below, above = (below, middle) if enough(middle) else (middle, above)
     return above
-
-
-def check_pairs(owner: str, allowed_pairs: int | None, n_states: int, n_actions: int) -> int | None:
-    """Return the number of pairs that are allowed: at least one for each state; None where all are."""
-    if allowed_pairs is None:
-        return None
-    most = n_states * n_actions
-    pairs = check_integer(owner, "allowed_pairs", allowed_pairs, low=n_states, high=most)
-    return None if pairs == most else pairs
