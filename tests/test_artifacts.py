@@ -309,7 +309,6 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Any], str]] = {
         "array: ",
     ),
     "too few rewards": (changed(reward=np.zeros(7)), "."),
-    "whole rewards": (changed(reward=np.zeros(8, dtype=np.int64)), "reward"),
     "another probability": (changed(probability=np.full(8, 0.5)), "sum"),
     "no number": (changed(probability=np.full(8, np.nan)), "nan"),
     "successor out of range": (changed(next_state=np.full(8, 7, dtype=np.int32)), "0..1"),

@@ -205,9 +205,7 @@ def outcome_rows(outcomes: Outcomes) -> tuple[Rows, int]:
     None instead of a list is an action that is not allowed there; its row is empty.
     """
     if not (_is_list(outcomes) and all(map(_is_list, outcomes))):
-        raise InvalidMDP(
-            "TabularMDP: outcomes must be lists, outcomes[s][a] = [(probability, next state, reward), ...]."
-        )
+        raise InvalidMDP("TabularMDP: outcomes must be lists: outcomes[s][a] = [(probability, state, reward), ...].")
     n_states, n_actions = len(outcomes), len(outcomes[0]) if len(outcomes) else 0
     flat: list[Sequence[float]] = []
     ends = [0]
@@ -220,10 +218,8 @@ def outcome_rows(outcomes: Outcomes) -> tuple[Rows, int]:
         for a, given in enumerate(actions):
             row = () if given is None else given
             if not (_is_list(row) and all(map(_is_outcome, row))):
-                raise InvalidMDP(
-                    f"TabularMDP: an outcome is (probability, next state, reward); row (state {s}, action {a}) holds "
-                    "something else."
-                )
+                pair = f"(state {s}, action {a})"
+                raise InvalidMDP(f"TabularMDP: an outcome is (probability, next state, reward), not so in row {pair}.")
             flat.extend(row)
             ends.append(len(flat))
     table, indptr = _floats("outcomes", flat).reshape(-1, 3), np.array(ends)

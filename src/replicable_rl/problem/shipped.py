@@ -154,10 +154,8 @@ def _check_goals(goals: Any) -> dict[str, float]:
     taken, letters = f"{_WALL}{_FREE}{_START}/", list(goals) if isinstance(goals, Mapping) else []
     one = all(isinstance(letter, str) and len(letter.strip()) == 1 and letter not in taken for letter in letters)
     if not (letters and one):
-        raise InvalidInput(
-            "gridworld: goals must map characters, no space and none of '#', '.', 'S' and '/', to rewards, as in "
-            f"{{'G': 1.0}}, got {shown(goals)}."
-        )
+        form = "characters, no space and none of '#', '.', 'S' and '/', to rewards, as in {'G': 1.0}"
+        raise InvalidInput(f"gridworld: goals must map {form}, got {shown(goals)}.")
     names = {letter: f"goals[{letter!r}]" for letter in letters}
     bounds: dict[str, Any] = {"low": -np.inf, "high": np.inf, "rule": "a finite number"}
     return {letter: check_real("gridworld", name, goals[letter], **bounds) for letter, name in names.items()}

@@ -74,28 +74,18 @@ class TabularMDP(Generative, Episodic, Artifact):
     >>> mdp = TabularMDP.from_outcomes([[[(0.5, 0, 0.0), (0.5, 1, 1.0)]], [[(1.0, 1, 0.0)]]], gamma=0.9)
     >>> mdp
     TabularMDP(S=2, A=1, outcomes=3, gamma=0.9)
-    >>> TabularMDP.from_outcomes([[[(1.0, 1, 0.0)], None], [[(1.0, 0, 0.0)], [(1.0, 1, 1.0)]]], gamma=0.9).allowed
-    array([[ True, False],
-           [ True,  True]])
 
     A table is a source of its own samples. They are drawn as counts, so that a great many cost no more than a few:
 
-    >>> from replicable_rl.problem import riverswim
     >>> from replicable_rl.randomness import sample_stream
-    >>> counts = riverswim().draw(10**16, sample_stream(1))
+    >>> counts = mdp.draw(10**16, sample_stream(1))
     >>> int(counts.count[counts.indptr[0] : counts.indptr[1]].sum())
     10000000000000000
-    >>> int(riverswim().play([1] * 6, episodes=10**15, horizon=20, rng=sample_stream(1)).visits.sum())
-    20000000000000000
     """
 
     saved_as = "table"
-    n_states: int
-    n_actions: int
-    gamma: float
     rows: Rows  # canonical and read-only, as is ``initial``
     initial: NDArray[np.float64]
-    reward_range: tuple[float, float]
     labels: Labels
     estimated: bool
     _source: ObjectSpec | None
@@ -322,8 +312,7 @@ class TabularMDP(Generative, Episodic, Artifact):
             "layout": self.labels.layout,
             "estimated": self.estimated,
         }
-        allowed = self.support.given
-        mask = {} if allowed is None else {"allowed": allowed.reshape(-1).astype(np.uint8)}
+        mask = {} if self.support.whole else {"allowed": self.allowed.reshape(-1).astype(np.uint8)}
         return Parts(values, {**self.rows._asdict(), "initial": self.initial, **mask})
 
     @classmethod
