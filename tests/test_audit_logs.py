@@ -19,7 +19,7 @@ from replicable_rl.audit.logs import LogsJob, measure_logs, measure_states_of_lo
 from replicable_rl.canonical import from_record, parse_json, record_json
 from replicable_rl.report.log_texts import process_text
 from tests.test_cli import Run
-from tests.test_data import long_log
+from tests.test_logs import long_log
 
 pytestmark = pytest.mark.usefixtures("one_database")
 

@@ -92,14 +92,14 @@ def test_folders_patterns_and_saved_samples_are_logs_too(folder: Path) -> None:
         (["compare", "one.csv"], "compare: draws fresh samples, and one.csv is a log"),
         (["calibrate", "one.csv", *POLICY], "`replicable-rl diagnose` says how many rows"),
         (["audit", "one.csv", *POLICY], "audit: one.csv is one log"),
-        (["solve", "one.csv", *POLICY, *SEED], "solve: a log does not say its discount. Give --gamma"),
+        (["solve", "one.csv", *POLICY, *SEED], "one.csv: give --gamma, the discount"),
         (["solve", "chain-v1", *POLICY, *SEED, "--gamma", "0.9"], "--gamma is for logs, and 'chain-v1' is none"),
         (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--sample-seed", "1"], "--sample-seed is for samples that are"),
         (["plan", "one.csv", "rmax-v1:horizon=5", "--epsilon", "0.1", "--delta", "0.1", *COLUMNS], "Use PlugInPolicy"),
         (["publish", "one.csv", *POLICY, *COLUMNS, "--sample-seed", "1"], "publish: --sample-seed is for samples"),
         (["solve", "gone.csv", *POLICY, *COLUMNS, *SEED], "gone.csv: no such file."),
         (["plan", "gone*", *POLICY, *COLUMNS], "gone*: no file fits this pattern."),
-        (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--states", "home"], "line 2: --states must name all"),
+        (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--states", "home"], "is not among the 1 states that"),
         (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--states", "1,2"], "is a text, and others are whole numbers"),
         (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--states", '"home,road'], "every quote closed"),
         (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--states", "gone.txt"], "gone.txt: no such file."),
@@ -142,13 +142,28 @@ def test_typed_names_have_the_type_of_their_column(folder: Path) -> None:
     whole: list[tuple[str, list[Any]]] = [
         (log, [1, 2, 3]) for log in ("numbers.csv", "numbers.parquet", "large.parquet", "small.parquet")
     ]
-    for log, names in [*whole, ("texts.parquet", ["1", "2", "3"])]:
+    for log, names in whole:
         told = json.loads(good(["solve", log, *POLICY, *SEED, *typed, "--json"], folder))
         first = {names[1]: 1.0}
         data = rr.from_transitions(folder / log, gamma=0.9, states=names, actions=["go", "stay"], initial=first)
         assert told["spec"]["sample"]["digest"] == data.sample.digest
-    wrong = ["solve", "numbers.parquet", *POLICY, *SEED, "--gamma", "0.9", "--states", "1,x"]
-    assert "--states must name whole numbers, for the column 'state' holds them, got 'x'" in refused(wrong, folder)
+    for log in ("numbers.parquet", "texts.parquet"):
+        wrong = ["solve", log, *POLICY, *SEED, "--gamma", "0.9", "--states", "1,x"]
+        assert "is not among the 2 states that are declared (--states)" in refused(wrong, folder)
+
+
+def test_bins_rewards_and_next_rows(folder: Path) -> None:
+    (folder / "warm.csv").write_text("who,warm,action,reward,day\na,9.5,0,0,1\na,10,1,1,2\na,20.5,0,7,3\n")
+    asked = ["diagnose", "warm.csv", "--gamma", "0.9", "--state", "warm", "--episode", "who", "--order", "day"]
+    asked += ["--resamples", "4"]
+    printed = json.loads(good([*asked, "--bins", "warm=10,20", "--json"], folder))
+    assert (printed["summary"]["states"], printed["summary"]["rows"]) == (3, 2)
+    assert json.loads(good([*asked, "--bins", "warm=10", "--last", "end", "--json"], folder))["summary"]["rows"] == 3
+    for wrong in ("warm", "warm=", "=10", "warm=10,x", "warm=20,10", "cold=1"):
+        refused([*asked, "--bins", wrong], folder)
+    assert "once" in refused([*asked, "--bins", "warm=1", "--bins", "warm=2"], folder)
+    said = refused([*asked, "--bins", "warm=1", "--reward-range", "0", "0.5"], folder)
+    assert "warm.csv, line 3: the reward is outside --reward-range [0, 0.5]" in said
 
 
 def test_a_list_of_pairs_says_what_is_allowed(folder: Path) -> None:

@@ -17,7 +17,7 @@ from replicable_rl.diagnose.forecast import Forecast, corrected
 from replicable_rl.report.diagnosis import diagnosis_page
 from replicable_rl.report.page import render
 from tests.test_cli import Run
-from tests.test_data import long_log
+from tests.test_logs import long_log
 from tests.test_report_page import Elements
 
 pytestmark = pytest.mark.usefixtures("one_database")

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,8 +13,7 @@ from replicable_rl.cli.names import typed_list, typed_probabilities
 from replicable_rl.cli.options import given_options, with_options
 from replicable_rl.data import Bins, Dataset, align, from_logs, from_transitions
 from replicable_rl.data.alignment import named_logs
-from replicable_rl.data.columns import Columns, named_columns
-from replicable_rl.data.declaring import typed_names
+from replicable_rl.data.process import WHOLE
 from replicable_rl.errors import InvalidInput, shown, speaking_as
 from replicable_rl.files import load_artifact
 
@@ -31,6 +30,10 @@ _OPTIONS: dict[str, Any] = {
     "done": Annotated[str | None, _option(metavar="NAME", help="The column that says where episodes end.")],
     "episode": Annotated[str | None, _option(metavar="NAME", help="The column that names episodes.")],
     "order": Annotated[str | None, _option(metavar="NAME", help="The column that orders an episode's rows.")],
+    "last": Annotated[
+        str | None,
+        _option(metavar="drop|end", help="Without next states: what an episode's last row is.  [default: drop]"),
+    ],
     "bins": Annotated[
         list[str] | None,
         _option(metavar="NAME=EDGES", help="Bin a column of numbers: temperature=10,20,30. Repeatable."),
@@ -68,7 +71,7 @@ def read_log(owner: str, path: Path, columns: dict[str, Any]) -> Dataset:
     if path.suffix == SAVED:
         return _saved(path, columns)
     with speaking_as(owner, "from_transitions"):
-        return from_transitions(path, **_settings(owner, path, columns))
+        return from_transitions(path, **_settings(columns))
 
 
 def read_logs(owner: str, paths: Sequence[str], columns: dict[str, Any]) -> dict[str, Dataset]:
@@ -76,7 +79,7 @@ def read_logs(owner: str, paths: Sequence[str], columns: dict[str, Any]) -> dict
     saved = [path for path in paths if path.endswith(SAVED)]
     if not saved:
         with speaking_as(owner, "from_transitions", "from_logs", "align"):
-            return from_logs(paths, **_settings(owner, paths[0], columns))
+            return from_logs(paths, **_settings(columns))
     if len(saved) < len(paths):
         raise InvalidInput(
             f"{owner}: give logs or saved samples, not both: {saved[0]} is saved. Save the others with rr.save."
@@ -126,36 +129,42 @@ def _saved(path: Path, columns: dict[str, Any]) -> Dataset:
     return load_artifact(path, Dataset)
 
 
-def _settings(owner: str, log: str | Path, columns: dict[str, Any]) -> dict[str, Any]:
+def _settings(columns: dict[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in columns.items() if value is not None}
-    if "gamma" not in given:
-        raise InvalidInput(f"{owner}: a log does not say its discount. Give --gamma, in [0, 1).")
     if "bins" in given:
         given["bins"] = _bins(given["bins"])
     given |= {name: _columns(given[name]) for name in _SEVERAL if name in given}
-    return given | _declared(log, given)
-
-
-def _declared(log: str | Path, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the names and probabilities that were given, as the columns of the log have them."""
-    if not given.keys() & {"states", "actions", "initial"}:
-        return {}
-    uses = {use: given.get(use, use) for use in (*_SEVERAL, "reward")}
-    columns = named_columns(given.get("bins"), **uses, **{use: given.get(use) for use in ("done", "episode", "order")})
-    found: dict[str, Any] = {}
+    bins = given.get("bins", {})
     for use in ("state", "action"):
         if (text := given.get(f"{use}s")) is not None:
-            names = typed_list(f"--{use}s", text, len(columns.of(use)))
-            found[f"{use}s"] = typed_names(log, columns, use, names)
+            names = _listed(given.get(use, use))
+            given[f"{use}s"] = _typed(typed_list(f"--{use}s", text, len(names)), names, bins)
     if (text := given.get("initial")) is not None:
-        found["initial"] = _initial(log, columns, typed_probabilities("--initial", text, len(columns.state)))
-    return found
+        names = _listed(given.get("state", "state"))
+        typed = typed_probabilities("--initial", text, len(names))
+        if isinstance(typed, dict):
+            names = _typed(list(typed), names, bins)
+            given["initial"] = dict(zip(names, typed.values(), strict=True))
+        else:
+            given["initial"] = typed
+    return given
 
 
-def _initial(log: str | Path, columns: Columns, typed: dict[tuple[str, ...], float] | list[float]) -> Any:
-    if isinstance(typed, list):
-        return typed
-    return dict(zip(typed_names(log, columns, "state", list(typed)), typed.values(), strict=True))
+def _typed(names: Sequence[tuple[str, ...]], columns: Sequence[str], bins: Container[str]) -> list[Any]:
+    """Return typed names as a log has them: those of a column are whole numbers if all can be, and else texts.
+
+    >>> _typed([("1", "a"), ("2", "7")], ("room", "hour"), {})
+    [(1, 'a'), (2, '7')]
+    """
+    parts: list[tuple[Any, ...]] = []
+    for column, texts in zip(columns, zip(*names, strict=True), strict=True):
+        are_whole = column not in bins and all(map(WHOLE.fullmatch, texts))
+        parts.append(tuple(map(int, texts)) if are_whole else texts)
+    return list(parts[0]) if len(parts) == 1 else list(zip(*parts, strict=True))
+
+
+def _listed(columns: str | list[str]) -> list[str]:
+    return [columns] if isinstance(columns, str) else columns
 
 
 def _bins(texts: list[str]) -> dict[str, Bins]:

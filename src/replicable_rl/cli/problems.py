@@ -11,7 +11,7 @@ import typer
 from replicable_rl.cli.columns import SAVED, read_log
 from replicable_rl.cli.options import given_options
 from replicable_rl.data import Dataset
-from replicable_rl.data.source import ENDINGS
+from replicable_rl.data.files import ENDINGS
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.files import kind_in_file, load_artifact
 from replicable_rl.problem.table import TabularMDP

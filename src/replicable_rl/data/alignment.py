@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from replicable_rl.data.dataset import Dataset, moved_to
-from replicable_rl.data.labels import Label
-from replicable_rl.data.process import Process
+from replicable_rl.data.process import Label, Process
 from replicable_rl.errors import InvalidInput, shown
 
 
@@ -176,7 +175,7 @@ def _moved(data: Dataset, process: Process) -> Dataset:
     more: dict[str, Any] = {
         name: None if each is None else moved_to(at[0], each, len(process.states)) for name, each in of_states.items()
     }
-    more |= {name: getattr(data, name) for name in ("broken", "cut", "after", "joined", "early", "width")}
+    more |= {name: getattr(data, name) for name in ("flaws", "early", "width")}
     return Dataset(process, *moved, **more)
 
 

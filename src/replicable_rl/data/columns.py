@@ -1,60 +1,64 @@
-"""Which column of a log holds what, of which type it is, and how its names are told to an engine."""
+"""Which column of a log holds what, and how a query reads it.
+
+Queries are written in DuckDB's SQL, and where a database may have to answer them, in the part of it that others have.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from replicable_rl.data.bins import Binned, Bins, check_bins
-from replicable_rl.data.labels import EXACT
+from replicable_rl.data.process import Binned, Bins, check_bins
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.wording import brief, listed
 
-PARTS = {"state": "s", "action": "a", "next_state": "t"}  # what the parts of each are called in queries
-RAW = "RAW"  # the type of a column of a text file: what it holds is not known before all of it is read
+PARTS = {"state": "s", "action": "a", "next_state": "t"}  # what the parts of each name are called in queries
+WRITTEN = "WRITTEN"  # the type of a column of a text file: all of its values say together what they are
 EMPTY = '"NULL"'  # the type of a column without any value
-_WHOLE = ("BIGINT", "HUGEINT", "DOUBLE", EMPTY)  # floats must be whole
-_NAMES = ("VARCHAR", *_WHOLE)
-NUMBERS = (*_WHOLE, "DECIMAL")
-_SMALL = ("TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER")
-_LARGE = ("UBIGINT", "UHUGEINT")
+_SORTS = {
+    "whole": r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|DECIMAL\(\d+, ?0\)",
+    "float": "FLOAT|DOUBLE",
+    "text": r"VARCHAR|ENUM\(.*",
+    "written": WRITTEN,
+    "empty": EMPTY,
+    "number": r"DECIMAL\(.*",
+}
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns hold what; a state or an action may be several columns, and some of them binned."""
+    """The columns of every use; a state or an action may be several columns, and some of them binned.
 
-    state: tuple[str, ...]
-    action: tuple[str, ...]
-    reward: str
-    next_state: tuple[str, ...]
-    done: str | None = None
-    episode: str | None = None
-    order: str | None = None
-    bins: Mapping[str, Bins] = field(default_factory=dict)
+    Without a column of next states, ``follows`` says that the next state is that of the episode's next row; ``ends``
+    then says whether an episode ends with its last row, which else is left out.
+    """
+
+    uses: Mapping[str, tuple[str, ...]]
+    bins: Mapping[str, Bins]
+    follows: bool = False
+    ends: bool = False
+    is_list: bool = False  # of pairs that are allowed, and no log
 
     def of(self, use: str) -> tuple[str, ...]:
         """Return the columns of one use."""
-        columns = getattr(self, use)
-        return () if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
+        return self.uses.get(use, ())
 
     def bins_of(self, use: str) -> tuple[Bins | None, ...]:
         """Return the bins of every column of one use; next states have those of the states."""
-        columns = self.state if use == "next_state" else self.of(use)
-        return tuple(self.bins.get(column) for column in columns)
+        bins = tuple(self.bins.get(column) for column in self.of("state" if use == "next_state" else use))
+        return bins[: len(self.of(use))]
 
     @property
-    def uses(self) -> tuple[str, ...]:
-        """What this log has columns for."""
-        every = ("state", "action", "reward", "next_state", "done", "episode", "order")
-        return tuple(use for use in every if self.of(use))
+    def has_ends(self) -> bool:
+        """Whether episodes end: a column says so, or their last rows do."""
+        return "done" in self.uses or (self.follows and self.ends)
 
     @property
-    def asked(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """The columns that are read, each once."""
-        return tuple(dict.fromkeys(name for use in self.uses for name in self.of(use)))
+        return tuple(dict.fromkeys(name for names in self.uses.values() for name in names))
 
     @property
     def binned(self) -> tuple[Binned, ...]:
@@ -66,143 +70,139 @@ class Columns:
             if bins is not None
         )
 
+    def settled(self, log: str, header: Sequence[str]) -> Columns:
+        """Return the columns for a log with this header: where one is called next_state, it holds the next states."""
+        if "next_state" in self.uses or self.follows or self.is_list:
+            return self
+        if "next_state" not in header and {"episode", "order"} <= set(self.uses):
+            return replace(self, follows=True)
+        if self.ends:
+            raise InvalidInput(f"{log}: last='end' is for logs without a column of next states. Name done=... instead.")
+        return replace(self, uses={**self.uses, "next_state": ("next_state",)})
 
-def family(kind: str) -> str:
-    """Return one type for all that hold the same values: texts also come as enumerations.
+    def check(self, log: str, header: Sequence[str], also: str = "") -> None:
+        """Refuse a header that lacks columns, all of them in one sentence, or has one twice."""
+        missing = [(use, name) for use, names in self.uses.items() for name in names if name not in header]
+        if missing:
+            what = listed([f"no column {name!r} for {the(use)}" for use, name in missing])
+            close = did_you_mean(missing[0][1], header) if len(missing) == 1 else ""
+            has = f" It has {listed([brief(name, 40) for name in header[:12]])}." if header else ""
+            uses = dict.fromkeys(use for use, _ in missing)
+            mend = f" Name {listed([f'{use}=...' for use in uses])}{also and f', and give {also}'}."
+            row = " Or name episode=... and order=...: the next row has the next state." if "next_state" in uses else ""
+            raise InvalidInput(f"{log}: there is {what}.{close or has}{mend}{row}")
+        for name in self.names:
+            if header.count(name) > 1:
+                raise InvalidInput(f"{log}: two columns are called {shown(name)}. Rename one.")
+        small = [name.lower() for name in self.names]
+        if len(set(small)) < len(small):  # engines do not tell capitals from small letters
+            one, two = (name for name in self.names if small.count(name.lower()) > 1)
+            raise InvalidInput(f"{log}: the columns {one!r} and {two!r} differ by capitals only. Rename one.")
 
-    >>> family("USMALLINT"), family("DECIMAL(10,0)"), family("FLOAT"), family("ENUM('a')")
-    ('BIGINT', 'HUGEINT', 'DOUBLE', 'VARCHAR')
-    """
-    if kind in _LARGE or re.fullmatch(r"DECIMAL\(\d+, ?0\)", kind):
-        return "HUGEINT"
-    if kind.startswith("ENUM"):
-        return "VARCHAR"
-    return "BIGINT" if kind in _SMALL else "DOUBLE" if kind in ("FLOAT", "REAL") else kind
+    def check_kinds(self, log: str, kinds: Mapping[str, str]) -> None:
+        """Refuse columns of types that are no names, or that do not go together."""
+        if self.of("next_state") and len(self.of("next_state")) != len(self.of("state")):
+            many = f"got {len(self.of('state'))} and {len(self.of('next_state'))}"
+            raise InvalidInput(f"{log}: a state and a next state must be as many columns, {many}.")
+        for use in PARTS:
+            for column, bins in zip(self.of(use), self.bins_of(use), strict=True):
+                kind = kinds[column]
+                if bins is not None and sort_of(kind) not in ("whole", "float", "number", "written", "empty"):
+                    raise InvalidInput(f"{log}: bins need a column of numbers, got {kind} in {column!r}.")
+                if bins is None and sort_of(kind) in ("", "number"):
+                    a = "an action" if use == "action" else f"a {use.replace('_', ' ')}"
+                    raise InvalidInput(
+                        f"{log}: the column {column!r} holds {brief(kind, 60)}, and a name of {a} is a text or a whole "
+                        "number. Cast it to text."
+                    )
+        for one, two, bins in zip(self.of("state"), self.of("next_state"), self.bins_of("state"), strict=False):
+            sorts = {sort_of(kinds[one]), sort_of(kinds[two])} - {"empty"}
+            if bins is None and len(sorts) > 1 and sorts != {"whole", "float"}:
+                raise InvalidInput(
+                    f"{log}: states and next states must be of one type, got {kinds[one]} in {one!r} and {kinds[two]} "
+                    f"in {two!r}. Cast both to text."
+                )
+
+    def parts(self, use: str, kinds: Mapping[str, str]) -> Iterator[str]:
+        """Yield the queries for the parts of a name: the values, or the numbers of their bins."""
+        for column, bins in zip(self.of(use), self.bins_of(use), strict=True):
+            value = "NULL" if kinds[column] == EMPTY else quoted(column)
+            yield value if bins is None else _bin(number(value, kinds[column]), bins)
 
 
-def named_columns(bins: Any, **given: Any) -> Columns:
+def named_columns(bins: Any, last: str = "drop", **given: Any) -> Columns:
     """Return columns as a user names them."""
-    named: dict[str, Any] = {}
-    for use in PARTS:
-        columns = given[use]
-        many = isinstance(columns, (list, tuple)) and columns and all(isinstance(one, str) for one in columns)
-        if not isinstance(columns, str) and not many:
-            raise InvalidInput(f"from_transitions: {use} must name a column, or several, got {shown(columns)}.")
-        named[use] = (columns,) if isinstance(columns, str) else tuple(columns)
-    for use in ("reward", "done", "episode", "order"):
-        column = given[use]
-        if not isinstance(column, str) and not (column is None and use != "reward"):
-            raise InvalidInput(f"from_transitions: {use} must name a column, got {shown(column)}.")
-        named[use] = column
-    if named["state"] == named["next_state"]:  # a part of it may be both: what never changes
+    uses: dict[str, tuple[str, ...]] = {}
+    for use, value in given.items():
+        several = use in PARTS
+        names = tuple(value) if several and isinstance(value, (list, tuple)) else (value,)
+        if not names or not all(isinstance(name, str) for name in names):
+            if value is None and use not in ("state", "action", "reward"):
+                continue
+            rule = "must name a column, or several" if several else "must name a column"
+            raise InvalidInput(f"from_transitions: {use} {rule}, got {shown(value)}.")
+        uses[use] = names
+    if uses["state"] == uses.get("next_state"):  # a part of it may be both: what never changes
         raise InvalidInput(
             f"from_transitions: state and next_state must be two columns, got {shown(given['state'])} for both. Name "
             "the column of the state that comes next."
         )
-    if named["order"] is not None and named["episode"] is None:
+    if "order" in uses and "episode" not in uses:
         raise InvalidInput("from_transitions: order says how the rows of an episode follow each other. Name episode.")
-    return Columns(**named, bins=check_bins(bins, named["state"], named["action"]))
+    if last not in ("drop", "end"):
+        raise InvalidInput(f"from_transitions: last must be 'drop' or 'end', got {shown(last)}.")
+    return Columns(uses, check_bins(bins, (*uses["state"], *uses["action"])), ends=last == "end")
 
 
-def check_header(name: str, columns: Columns, header: Sequence[Any]) -> None:
-    """Refuse a header that lacks a column, or has it twice; engines do not tell capitals from small letters."""
-    for use in columns.uses:
-        for column in columns.of(use):
-            if column not in header:
-                refuse_column(name, use, column, [str(one) for one in header])
-            if list(header).count(column) > 1:
-                raise InvalidInput(f"{name}: two columns are called {shown(column)}. Rename one.")
-    lowered: dict[str, str] = {}
-    for column in columns.asked:
-        other = lowered.setdefault(column.lower(), column)
-        if other != column:
-            raise InvalidInput(f"{name}: the columns {other!r} and {column!r} differ by capitals only. Rename one.")
+def sort_of(kind: str) -> str:
+    """Return what a type of DuckDB holds: "whole" numbers, "float", "text", ...; nothing for what is never read.
 
-
-def check_columns(name: str, columns: Columns, kinds: Mapping[str, str]) -> None:
-    """Refuse columns that are not there, or of types that do not go together."""
-    for use in columns.uses:
-        for column in columns.of(use):
-            if column not in kinds:
-                refuse_column(name, use, column, tuple(kinds))
-    if len(columns.state) != len(columns.next_state):
-        raise InvalidInput(
-            f"{name}: a state and a next state must be as many columns, got {len(columns.state)} and "
-            f"{len(columns.next_state)}."
-        )
-    for use in PARTS:
-        for column, bins in zip(columns.of(use), columns.bins_of(use), strict=True):
-            if bins is None and kinds[column] not in (RAW, *_NAMES):
-                raise InvalidInput(
-                    f"{name}: the column {column!r} holds {brief(kinds[column], 60)}, and a name of {one_of(use)} is a "
-                    "text or a whole number. Cast it to text."
-                )
-            if bins is not None and kinds[column].split("(")[0] not in (*NUMBERS, RAW):
-                raise InvalidInput(f"{name}: bins need a column of numbers, got {kinds[column]} in {column!r}.")
-    together = zip(columns.state, columns.next_state, columns.bins_of("state"), strict=True)
-    for one, other, bins in together:
-        if not alike(kinds[one], kinds[other]) and bins is None:
-            raise InvalidInput(
-                f"{name}: states and next states must be of one type, got {kinds[one]} in {one!r} and "
-                f"{kinds[other]} in {other!r}. Convert one of them."
-            )
-
-
-def alike(one: str, other: str) -> bool:
-    """Whether two types hold names of one kind; a column without values may be of any."""
-    return one == other or {one, other} <= {*_WHOLE} or EMPTY in (one, other)
-
-
-def refuse_column(name: str, use: str, column: str, names: Sequence[str]) -> NoReturn:
-    """Refuse a column that is not there."""
-    hint = did_you_mean(column, names) or f" It has {listed(list(names)[:12]) if names else 'no columns'}."
-    raise InvalidInput(f"{name}: there is no column {column!r} for {the(use)}.{hint}")
-
-
-def parts(columns: Columns, use: str, kinds: Mapping[str, str]) -> dict[str, str]:
-    """Return the parts of a state, an action or a next state: what DuckDB calls them, and how it finds them."""
-    found = {}
-    for place, (column, bins) in enumerate(zip(columns.of(use), columns.bins_of(use), strict=True)):
-        if bins is None:
-            expression = typed(quoted(column), kinds[column])
-        else:
-            expression = binned(f"CAST({quoted(column)} AS DOUBLE)", bins)
-        found[f"{PARTS[use]}{place}"] = expression
-    return found
-
-
-def typed(value: str, kind: str) -> str:
-    """Return a value of a column as what a type says it is."""
-    return {EMPTY: value, "DOUBLE": whole(value)}.get(kind, f"CAST({value} AS {kind})")
-
-
-def whole(value: str) -> str:
-    """Return the whole number that a float is; missing where it is none, or so large that others are the same float."""
-    number = f"CAST({value} AS DOUBLE)"
-    exact = f"CASE WHEN typeof({value}) = 'FLOAT' THEN {2**24} ELSE {EXACT} END"
-    fits = f"{number} = floor({number}) AND abs({number}) < {exact}"  # which DuckDB may believe of NaN: see is_nan
-    return f"CASE WHEN {fits} THEN TRY_CAST({number} AS BIGINT) END"
-
-
-def binned(value: str, bins: Bins) -> str:
-    """Return the number of the bin of a value; missing where it is missing or no number."""
-    steps = " ".join(f"WHEN {value} < {double(edge)} THEN {i}" for i, edge in enumerate(bins.edges))
-    return f"CASE WHEN {value} IS NULL OR {is_nan(value)} THEN NULL {steps} ELSE {len(bins.edges)} END"
-
-
-def is_missing(expressions: Sequence[str], types: Sequence[str] = ()) -> str:
-    """Return the condition that one of several values is missing; of floats, what is no number is missing too."""
-    each = [f"{one} IS NULL" for one in expressions]
-    each += [is_nan(one) for one, kind in zip(expressions, types, strict=False) if kind == "DOUBLE"]
-    return f"({' OR '.join(each)})"
-
-
-def is_nan(value: str) -> str:
-    """Return the condition that a float is no number.
-
-    Not by DuckDB's own: files of Parquet say how large their numbers are, without NaN, and it believes them.
+    >>> sort_of("USMALLINT"), sort_of("DECIMAL(10,0)"), sort_of("ENUM('a')"), sort_of("DATE")
+    ('whole', 'whole', 'text', '')
     """
-    return f"(NOT isfinite({value}) AND NOT isinf({value}))"
+    return next((sort for sort, pattern in _SORTS.items() if re.fullmatch(pattern, kind)), "")
+
+
+def finite(value: str) -> str:
+    """Return a number, or NULL where it is not finite.
+
+    By arithmetic, which every database has; files of Parquet say how large their numbers are without NaN, and DuckDB
+    believes them in comparisons.
+    """
+    return f"CASE WHEN {value} - {value} = 0 THEN {value} END"
+
+
+def number(value: str, kind: str) -> str:
+    """Return a number, also where it is written as a text; NULL where it is none. DuckDB reads '1_0' as 10."""
+    if sort_of(kind) not in ("text", "written"):
+        return f"CAST({value} AS DOUBLE)"
+    return f"CASE WHEN NOT contains({value}, '_') THEN TRY_CAST({value} AS DOUBLE) END"
+
+
+def reward(value: str, kind: str) -> str:
+    """Return a finite reward: a number, or 1 and 0 for what is true and false; NULL where it is neither."""
+    if kind == "BOOLEAN":
+        return f"CASE WHEN {value} THEN 1.0 WHEN NOT {value} THEN 0.0 END"
+    found = number(value, kind)
+    if sort_of(kind) in ("text", "written"):
+        found = f"COALESCE({found}, CAST({truth(value, kind)} AS DOUBLE))"
+    return f"{finite(found)} + 0.0"  # -0.0 is the same reward
+
+
+def truth(value: str, kind: str) -> str:
+    """Return what is true or false, also where it is written as 1 or 0; NULL where it is neither."""
+    if kind == "BOOLEAN":
+        return value
+    if sort_of(kind) in ("text", "written"):
+        text = f"lower(CAST({value} AS VARCHAR))"
+        return f"CASE WHEN {text} IN ('true', '1', '1.0') THEN true WHEN {text} IN ('false', '0', '0.0') THEN false END"
+    return f"CASE WHEN {value} = 1 THEN true WHEN {value} = 0 THEN false END"
+
+
+def _bin(value: str, bins: Bins) -> str:
+    """Return the number of the bin of a value; NULL where it is missing or not finite."""
+    steps = " ".join(f"WHEN {value} < {double(edge)} THEN {i}" for i, edge in enumerate(bins.edges))
+    return f"CASE WHEN {value} - {value} = 0 THEN CASE {steps} ELSE {len(bins.edges)} END END"
 
 
 def double(value: float) -> str:
@@ -210,78 +210,18 @@ def double(value: float) -> str:
     return f"CAST('{value!r}' AS DOUBLE)"
 
 
-def number(expression: str, kind: str) -> str:
-    """Return a number, also where it is written as a text; missing where it is none. DuckDB reads '1_0' as 10."""
-    value = f"TRY_CAST({expression} AS DOUBLE)"
-    return f"CASE WHEN contains({expression}, '_') THEN NULL ELSE {value} END" if kind in ("VARCHAR", RAW) else value
+def literal(text: str) -> str:
+    """Return a text for a query.
 
-
-def earned(expression: str, kind: str) -> str:
-    """Return a reward: a number, or 1 and 0 for what is true and false; missing where it is neither."""
-    found = number(expression, kind)
-    return f"COALESCE({found}, CAST({truth(expression, kind)} AS DOUBLE))" if kind in ("VARCHAR", RAW) else found
-
-
-def packed(names: Sequence[str]) -> str:
-    """Return one label of several parts."""
-    if len(names) == 1:
-        return names[0]
-    return "struct_pack(" + ", ".join(f"c{i} := {name}" for i, name in enumerate(names)) + ")"
-
-
-def literal(name: str | int) -> str:
-    """Return a name for a query.
-
-    >>> literal("it's"), literal(3)
-    ("'it''s'", '3')
+    >>> literal("it's")
+    "'it''s'"
     """
-    return str(name) if isinstance(name, int) else "'" + name.replace("'", "''") + "'"
-
-
-def literals(files: Sequence[str]) -> str:
-    """Return files for a query, none of which is taken for a pattern that others fit.
-
-    >>> literals(["log[12].csv"])
-    "'log[[]12].csv'"
-    """
-    return ", ".join(literal(re.sub(r"([*?[])", r"[\1]", file)) for file in files)
+    return "'" + text.replace("'", "''") + "'"
 
 
 def quoted(column: str) -> str:
     """Return a column's name for a query."""
     return '"' + column.replace('"', '""') + '"'
-
-
-def truth(expression: str, kind: str) -> str:
-    """Return what is true or false, also where it is written as 1 or 0; missing where it is neither."""
-    if kind == "BOOLEAN":
-        return expression
-    if kind.split("(")[0] in NUMBERS:
-        return f"CASE {expression} WHEN 1 THEN true WHEN 0 THEN false END"
-    text = f"lower(CAST({expression} AS VARCHAR))"
-    return f"CASE WHEN {text} IN ('true', '1', '1.0') THEN true WHEN {text} IN ('false', '0', '0.0') THEN false END"
-
-
-def at_the_end(columns: Columns, use: str) -> str:
-    """Return what else may be done about a name that is missing: where an episode ends, the next state may be."""
-    ends = use == "next_state" and columns.done is None
-    return ", or name the column that says where episodes end (done=...)" if ends else ""
-
-
-def not_whole(value: str) -> str:
-    """Return the condition that a float is there, and is no whole number."""
-    return f"{value} IS NOT NULL AND NOT {is_nan(value)} AND {whole(value)} IS NULL"
-
-
-def must_be_whole(use: str, value: float) -> str:
-    """Say that a float is no name.
-
-    >>> must_be_whole("next_state", 2.5)
-    'the next state must be a text or a whole number below 2**53, got 2.5. Cast all to text, or bin them (bins=...).'
-    """
-    most = "2**24 in floats of 32 bits" if value.is_integer() and abs(value) < EXACT else "2**53"
-    rule = f"must be a text or a whole number below {most}"
-    return f"the {said(use)} {rule}, got {value!r}. Cast all to text, or bin them (bins=...)."
 
 
 def the(use: str) -> str:
@@ -290,18 +230,4 @@ def the(use: str) -> str:
     >>> the("next_state"), the("done")
     ('the next state', 'done')
     """
-    return use if use == "done" else f"the {said(use)}"
-
-
-def said(use: str) -> str:
-    """Return what people call it."""
-    return use.replace("_", " ")
-
-
-def one_of(use: str) -> str:
-    """Return what people call one of them.
-
-    >>> one_of("action"), one_of("next_state")
-    ('an action', 'a next state')
-    """
-    return f"{'an' if use[0] in 'aeiou' else 'a'} {said(use)}"
+    return use if use == "done" else f"the {use.replace('_', ' ')}"

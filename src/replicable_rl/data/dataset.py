@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,18 @@ if TYPE_CHECKING:
     from replicable_rl.runs import ObjectSpec
 
 
+class Flaws(NamedTuple):
+    """What is odd about the rows of episodes."""
+
+    broken: int = 0  # steps that do not go on where the one before ended
+    cut: int = 0  # episodes that break off: their last row is not done
+    after: int = 0  # steps that come after the end of their episode
+    dropped: int = 0  # last rows that are left out, for nobody knows their next states
+
+
+NO_FLAWS = Flaws()
+
+
 class Dataset(Recorded, Artifact):
     """A log of transitions, counted: what `solve` takes in place of a problem that can be sampled.
 
@@ -45,14 +57,8 @@ class Dataset(Recorded, Artifact):
         How often in the earlier half of the log.
     starts : (S,) integers, optional
         How many episodes began in each state.
-    broken : int
-        Steps of episodes that do not go on where the one before ended.
-    cut : int
-        Episodes that break off: their last row is not done.
-    after : int
-        Steps that come after the end of their episode.
-    joined : int
-        Episodes with rows in several files.
+    flaws : Flaws
+        What is odd about the rows of episodes.
     ended : (S,) integers, optional
         How many rows that are done name each state as the next one.
     width : float
@@ -72,10 +78,7 @@ class Dataset(Recorded, Artifact):
         *,
         early: ArrayLike | None = None,
         starts: ArrayLike | None = None,
-        broken: int = 0,
-        cut: int = 0,
-        after: int = 0,
-        joined: int = 0,
+        flaws: Flaws = NO_FLAWS,
         ended: ArrayLike | None = None,
         width: float = 0.0,
     ) -> None:
@@ -83,10 +86,7 @@ class Dataset(Recorded, Artifact):
             raise InvalidInput(f"Dataset: process must be a Process, got {shown(process)}.")
         self.process, self.n_states, self.n_actions = process, len(process.states), len(process.actions)
         self.gamma, self.reward_range = process.gamma, process.reward_range
-        self.broken, self.cut, self.after, self.joined = (
-            check_integer("Dataset", name, value, low=0, high=2**63 - 1)
-            for name, value in (("broken", broken), ("cut", cut), ("after", after), ("joined", joined))
-        )
+        self.flaws = Flaws(*(check_integer("Dataset", "flaws", many, low=0, high=2**63 - 1) for many in flaws))
         self.width = math.inf
         if not (isinstance(width, float) and math.isinf(width) and width > 0.0):
             self.width = check_real("Dataset", "width", width, low=0.0, high=2.0**1023, rule="0 or more")
@@ -243,8 +243,7 @@ class Dataset(Recorded, Artifact):
 
     def parts(self) -> Parts:
         """Return what a file holds of it: the counts, and the process with its names."""
-        flaws = {"broken": self.broken, "cut": self.cut, "after": self.after, "joined": self.joined}
-        values = {"process": self.process.to_json(), "width": self.width.hex(), **flaws}
+        values = {"process": self.process.to_json(), "width": self.width.hex(), "flaws": list(self.flaws)}
         some = {"early": self.early, "starts": self.starts, "ended": self.ended}
         counted = {"key": self.key, "reward": self.reward, "count": self.count}
         return Parts(values, counted | {name: array for name, array in some.items() if array is not None})
@@ -260,7 +259,7 @@ class Dataset(Recorded, Artifact):
             raise InvalidInput("Dataset: what is counted must be of states and actions that are named.")
         pair = key // n_states
         columns = pair // n_actions, pair % n_actions, key % n_states, reward
-        return Dataset(process, *columns, **values, width=width)
+        return Dataset(process, *columns, **values | {"flaws": Flaws(*values["flaws"])}, width=width)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Dataset) and other.sample == self.sample

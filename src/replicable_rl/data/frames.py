@@ -1,157 +1,139 @@
-"""Data frames and dictionaries of arrays, as the engine reads them: columns of types.
-
-Only the columns that are asked for are taken. What an engine would have to guess, such as lists and columns of
-Python's objects, becomes an array first (:mod:`~replicable_rl.data.coding`).
-"""
+"""Data frames, Arrow tables and dictionaries of arrays or lists, as arrays of types that DuckDB need not guess."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from replicable_rl.data.coding import Coded, as_array, as_ranks, refuse_mixed
-from replicable_rl.data.columns import PARTS, Columns, check_header, quoted, said
-from replicable_rl.data.engine import Engine
-from replicable_rl.data.local import LocalRows
-from replicable_rl.data.viewed import VIEW
+from replicable_rl.data.columns import PARTS, Columns, the
+from replicable_rl.data.process import EXACT
 from replicable_rl.errors import InvalidInput, is_masked, shown
 
-_GIVEN = "given"
-_NONE = (
-    "from_transitions: source must be a file, a folder, a data frame, an Arrow or Ibis table, or a dictionary of "
-    "arrays, got {}."
-)
+_NUMBER, _TEXT = -(2**63), "\ufdd0"  # what stands for a missing number, and a missing text
+_NUMBER_SQL = f"CAST('{_NUMBER}' AS BIGINT)"
+Columned = tuple[list[Any], Callable[[int], Any]]
 
 
-def read_frame(duck: Engine, source: Any, columns: Columns) -> LocalRows:
-    """Lend the rows of a frame, of an Arrow table or of a dictionary of arrays to an engine."""
-    taken = _taken(source, columns)
-    if taken is None:
-        raise InvalidInput(_NONE.format(shown(source)))
-    found = {name: _column(name, values, columns) for name, values in taken.items()}
-    lengths = {len(one.array) for one in found.values()}
-    if len(lengths) != 1:
-        raise InvalidInput(f"from_transitions: the columns must have one length, got {sorted(lengths)}.")
-    try:
-        duck.connection.register(_GIVEN, _together([one.array for one in found.values()]))
-    except Exception:  # whatever an engine makes of somebody's columns
-        raise InvalidInput(_NONE.format(shown(source))) from None
-    chosen = ", ".join(
-        (f"NULLIF(c{i}, {one.missing})" if one.missing else f"c{i}") + f" AS {quoted(name)}"
-        for i, (name, one) in enumerate(found.items())
-    )
-    duck.rows(f"CREATE TEMP VIEW {VIEW} AS SELECT {chosen} FROM {_GIVEN}")
-    return LocalRows(duck)
+class Column(NamedTuple):
+    """A column as an array; ``missing`` is what stands for a missing value in a query, and "" if none is missing."""
+
+    values: np.ndarray[Any, Any]
+    missing: str = ""
 
 
-def _taken(source: Any, columns: Columns) -> dict[str, Any] | None:
-    """Return the columns of a dictionary or of a frame; None for anything else."""
-    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
+def opened_frame(source: Any) -> Columned | None:
+    """Return the names of the columns, and what takes one by its place as an array or a list; None for no frame."""
+    pandas, polars, arrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))  # who has one has both
     if isinstance(source, Mapping):
-        for name in source:
-            if not isinstance(name, str):
-                raise InvalidInput(
-                    f"from_transitions: the columns of a dictionary have texts for names, got {shown(name)}."
-                )
         names = list(source)
-        take: Any = lambda name: _of_dictionary(name, source[name])  # noqa: E731  # short
-    elif pandas is not None and isinstance(source, pandas.DataFrame):
-        names = list(source.columns)
-        take = lambda name: source.iloc[:, names.index(name)]  # noqa: E731
-    elif polars is not None and isinstance(source, (polars.DataFrame, polars.LazyFrame)):
-        source = source.lazy().collect()
-        names, take = source.columns, source.get_column
-    elif all(hasattr(type(source), name) for name in ("column_names", "column")):  # an Arrow table
-        names = list(source.column_names)
-        take = lambda name: source.column(names.index(name))  # noqa: E731
-    else:
-        return None
-    check_header("from_transitions", columns, names)
-    return {name: take(name) for name in columns.asked}
+        if wrong := [name for name in names if not isinstance(name, str)]:
+            raise InvalidInput(f"from_transitions: columns have texts for names, got {shown(wrong[0])}.")
+        return names, lambda i: _of_mapping(names[i], source[names[i]])
+    if pandas is not None and isinstance(source, pandas.DataFrame):
+        return list(source.columns), lambda i: _of_pandas(source.iloc[:, i])
+    if polars is not None and isinstance(source, (polars.DataFrame, polars.LazyFrame)):
+        frame = source.lazy().collect()
+        return frame.columns, lambda i: _of_polars(frame.to_series(i))
+    if arrow is not None and isinstance(source, arrow.Table):
+        return source.column_names, lambda i: _of_arrow(source.column(i))
+    return None
 
 
-def _of_dictionary(name: str, values: Any) -> Any:
-    """Return a column of a dictionary as an array of numpy or a list."""
-    found = None
-    if not isinstance(values, (str, bytes, Mapping, set, frozenset)) and not is_masked(values):
+def _of_mapping(name: str, values: Any) -> Any:
+    found = values
+    if not isinstance(values, np.ndarray):
         try:
-            found = np.asarray(values) if hasattr(values, "__array__") else list(values)
-        except Exception:  # whatever somebody's object raises
+            found = None if isinstance(values, (str, bytes, Mapping, set, frozenset)) else list(values)
+        except TypeError:  # it is no sequence
             found = None
-    if found is None or getattr(found, "ndim", 1) != 1:
-        raise InvalidInput(
-            f"from_transitions: column {name!r} must be a list with one entry a row, got {shown(values)}."
-        )
+    if found is None or is_masked(values) or np.ndim(found if isinstance(found, np.ndarray) else [0]) != 1:
+        rule = "must be a list with one entry a row"
+        raise InvalidInput(f"from_transitions: column {name!r} {rule}, got {shown(values)}.")
     return found
 
 
-def _column(name: str, values: Any, columns: Columns) -> Coded:
-    """Return a column as the engine reads it."""
-    kind = type(getattr(values, "dtype", None)).__name__
-    is_of_pandas = type(values).__module__.partition(".")[0] == "pandas"
-    if is_of_pandas and isinstance(values.dtype, np.dtype):
-        values = values.to_numpy()
-    elif kind in ("Object", "Int128", "UInt128"):  # of Polars: what Arrow has no type for
-        values = values.to_list()
-    elif kind == "BooleanDtype":
-        values = values.array ^ False  # the bytes are then 0 and 1
-    elif kind == "Float16":
-        values = values.cast(float)
-    elif is_of_pandas and (kind in ("IntervalDtype", "PeriodDtype", "SparseDtype") or _has_codes(values)):
-        values = values.tolist()
+def _of_pandas(series: Any) -> Any:
+    plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "iufbmM"
+    return series.to_numpy() if plain else series.to_numpy(dtype=object, na_value=None).tolist()
+
+
+def _of_polars(series: Any) -> Any:
+    plain = (series.dtype.is_numeric() or series.dtype.is_temporal()) and "128" not in str(series.dtype)
+    plain = plain and not series.null_count()
+    return series.to_numpy() if plain else series.to_list()
+
+
+def _of_arrow(column: Any) -> Any:
+    kind = str(column.type)
+    plain = kind.startswith(("int", "uint", "float", "double", "timestamp", "date")) and not column.null_count
+    return column.to_numpy() if plain else column.to_pylist()
+
+
+def as_column(name: str, values: Any, columns: Columns, place: Callable[[int], str]) -> Column:
+    """Return a column as an array of one type; what is of several types is refused with its row."""
     if isinstance(values, np.ndarray):
-        plain = values.dtype.kind in "iufb" and values.dtype.itemsize <= 8
-        if plain or (values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] in ("s", "ms", "us", "ns")):
-            if values.dtype == np.bool_:
-                return Coded(values.view(np.uint8) != 0)  # engines would read its bytes, and not all are 0 or 1
-            return Coded(values.astype(values.dtype.newbyteorder("="), order="C", copy=False))
+        kind = values.dtype.kind
+        if kind == "b":
+            return Column(np.ascontiguousarray(values).view(np.uint8) != 0)  # not all bytes are 0 or 1
+        if kind in "mM":
+            return Column(values.astype(f"{kind}8[us]"))
+        if kind in "iuf":
+            size = max(min(values.dtype.itemsize, 8), 4 if kind == "f" else 1)
+            return Column(np.ascontiguousarray(values, dtype=f"{kind}{size}"))
         values = values.astype(object).tolist()
-    return _of_objects(name, values, columns) if isinstance(values, list) else Coded(values)
-
-
-def _has_codes(series: Any) -> bool:
-    """Whether a column of pandas holds categories that are no texts."""
-    return type(series.dtype).__name__ == "CategoricalDtype" and series.dtype.categories.inferred_type != "string"
-
-
-def _of_objects(name: str, values: list[Any], columns: Columns) -> Coded:
+    values = [value.item() if isinstance(value, np.generic) else value for value in values]
+    values = [None if isinstance(value, float) and value != value else value for value in values]
     uses = [use for use in columns.uses if name in columns.of(use)]
-    names = [use for use in uses if use in PARTS and columns.bins_of(use)[columns.of(use).index(name)] is None]
-    if not names:
-        values = [int(value) if isinstance(value, bool) else value for value in values]
-    found = as_array(values)
-    texts = "order" in uses and any(isinstance(value, (str, bytes)) for value in values)  # which sort by letters
-    if found is None and set(uses) <= {"episode", "order"} and not texts:
-        found = as_ranks(values)
-    if found is None:
-        refuse_mixed(said(names[0] if names else uses[0]), values, bool(names))
-    return found
+    names = [use for use in uses if use in PARTS and name not in columns.bins]
+    found = _typed(values, bool(names)) or _coded(values, uses)
+    return found or _refuse(names[0] if names else uses[0], values, bool(names), place)
 
 
-def _together(columns: list[Any]) -> Any:
-    """Return columns as one frame: of arrays where all are arrays, of pandas or Polars, or else of Arrow."""
-    named = {f"c{i}": column for i, column in enumerate(columns)}
-    kinds = {type(column).__module__.partition(".")[0] for column in columns} - {"numpy"}
-    if not kinds:
-        return named
-    objects = {name for name, column in named.items() if isinstance(column, np.ndarray) and column.dtype == object}
-    if kinds == {"pandas"}:
-        import pandas as pd
+def _typed(values: Sequence[Any], is_name: bool) -> Column | None:
+    """Return values as an array of one of Python's own types; None where they are of several, or of another.
 
-        return pd.DataFrame(
-            {
-                name: pd.Series(column, dtype=object) if name in objects else getattr(column, "array", column)
-                for name, column in named.items()
-            },
-            copy=False,
-        )
-    if kinds == {"polars"}:
-        import polars as pl
+    >>> _typed([1, 2.5, None], False).values, _typed([1, True], True), _typed([2**64], True)
+    (array([1. , 2.5, nan]), None, None)
+    """
+    kinds = set(map(type, values))
+    has_none = type(None) in kinds
+    kinds.discard(type(None))
+    if not is_name and kinds & {bool, Decimal}:
+        values = [float(value) if isinstance(value, (bool, Decimal)) else value for value in values]
+        kinds = kinds - {bool, Decimal} | {float}
+    if kinds <= {float} or (kinds == {int, float} and all(abs(one) < EXACT for one in values if type(one) is int)):
+        return Column(np.array([np.nan if value is None else value for value in values], dtype=np.float64))
+    if kinds == {int} and all(_NUMBER < value < -_NUMBER for value in values if value is not None):
+        numbers = [_NUMBER if value is None else value for value in values]
+        return Column(np.array(numbers, dtype=np.int64), _NUMBER_SQL if has_none else "")
+    if kinds == {str} and _TEXT not in values:
+        texts = [_TEXT if value is None else value for value in values]
+        return Column(np.array(texts, dtype=object), f"'{_TEXT}'" if has_none else "")
+    return Column(np.array(values, dtype=np.bool_)) if kinds == {bool} and not has_none else None
 
-        return pl.DataFrame({name: column.tolist() if name in objects else column for name, column in named.items()})
-    import pyarrow as pa
 
-    return pa.table(named)
+def _coded(values: Sequence[Any], uses: Sequence[str]) -> Column | None:
+    """Return a number for every value of an episode, or of an order, by its place; None for all else."""
+    own = {value for value in values if value is not None} if {"episode", "order"} >= set(uses) else set()
+    if "order" in uses and any(isinstance(value, (str, bytes)) for value in own):
+        return None
+    with contextlib.suppress(TypeError):
+        place = {value: i for i, value in enumerate(sorted(own) if "order" in uses else dict.fromkeys(values))}
+        numbers = [_NUMBER if value is None else place[value] for value in values]
+        return Column(np.array(numbers, dtype=np.int64), _NUMBER_SQL) if own else None
+    return None
+
+
+def _refuse(use: str, values: Sequence[Any], is_name: bool, place: Callable[[int], str]) -> NoReturn:
+    """Refuse values of several types, or of another type than Python's own, with the first row that is wrong."""
+    first = next((type(value) for value in values if value is not None), str)
+    right = {int, float} if first in (int, float) else {str} & {first} if is_name else {first}
+    row = next((i for i, value in enumerate(values) if value is not None and type(value) not in right), 0)
+    rule, cast = ("a text or a whole number, as all others", " Cast all to text.") if is_name else ("a number", "")
+    got = shown(values[row])
+    raise InvalidInput(f"{place(row)}: {the(use)} must be {rule}, got {got}.{cast}")

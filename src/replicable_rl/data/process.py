@@ -1,19 +1,24 @@
-"""The declared process behind a log: names, discount, reward range. Never data."""
+"""The declared process behind a log: names, bins, discount, reward range. Never data.
+
+A name is a text or a whole number, and a tuple of these where a state has several columns. Columns of numbers are
+binned with declared edges: edges at the quantiles of a log would differ from log to log, and two logs of one process
+would be samples of two problems.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from replicable_rl.canonical import Json, json_digest
-from replicable_rl.data.bins import Binned, bins_to_json, check_binned
-from replicable_rl.data.labels import Label, plain, read_back, spoken, written
+from replicable_rl.canonical import Json, json_digest, json_text
 from replicable_rl.display import short_repr
-from replicable_rl.errors import InvalidInput, check_numbers, check_real, did_you_mean, is_masked, shown
+from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, did_you_mean, is_masked, shown
 from replicable_rl.problem.labels import Labels
 from replicable_rl.problem.source import check_range
 from replicable_rl.problem.support import Support
@@ -23,6 +28,85 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 END = "(end)"  # the name of the state in which an episode that is done stays
+EXACT = 2**53  # whole numbers below it are floats too
+BELOW_ONE = float(np.nextafter(1.0, 0.0))
+WHOLE = re.compile("0|-?[1-9][0-9]{0,37}")  # as a text; 0 has no sign: two ways to write a name are never one
+_MOST_EDGES = 1000  # of a column: every one is a comparison for every row
+
+Label = Any  # a text, a whole number, or a tuple of them
+Declared = tuple[tuple[Label, ...] | None, tuple[Label, ...] | None]  # all states, and all actions, where given
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Bins of a numeric column, for ``from_transitions(..., bins={"temperature": rr.Bins([10, 20, 30])})``.
+
+    A bin is half open, [10, 20): a value on an edge belongs to the bin above it.
+
+    Parameters
+    ----------
+    edges : list of floats
+        Where one bin ends and the next begins, in increasing order. What is below the first and above the last has a
+        bin of its own.
+
+    Examples
+    --------
+    >>> Bins([10, 20, 30]).labels
+    ('below 10', '[10, 20)', '[20, 30)', '30 or more')
+    """
+
+    edges: Sequence[float]  # a tuple, whatever it was given as
+
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        edges = check_numbers("Bins", "edges", self.edges)
+        rising = edges.ndim == 1 and edges.size and np.isfinite(edges).all() and (edges[1:] > edges[:-1]).all()
+        if not rising or edges.size > _MOST_EDGES:
+            raise InvalidInput(
+                f"Bins: edges must be 1 to {_MOST_EDGES} finite numbers in increasing order, got {shown(self.edges)}."
+            )
+        object.__setattr__(self, "edges", tuple((edges + 0.0).tolist()))  # no -0.0, which is the same edge
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the bins, which become the names of states."""
+        names = [repr(edge).removesuffix(".0") for edge in self.edges]
+        inner = [f"[{low}, {high})" for low, high in pairwise(names)]
+        return (f"below {names[0]}", *inner, f"{names[-1]} or more")
+
+
+class Binned(NamedTuple):
+    """Which part of a state or an action is binned, and where the edges are; part of the identity of a process."""
+
+    use: str  # "state" or "action"
+    place: int
+    edges: tuple[float, ...]
+
+    def to_json(self) -> Json:
+        """Return the JSON form."""
+        return [self.use, self.place, list(self.edges)]
+
+
+def check_bins(bins: Any, columns: Sequence[str]) -> dict[str, Bins]:
+    """Return the bins of columns; each must be a column of the states or of the actions."""
+    if bins is None:
+        return {}
+    if not isinstance(bins, Mapping):
+        rule = 'bins must say which column has which, {"temperature": Bins([10, 20])}'
+        raise InvalidInput(f"from_transitions: {rule}, got {shown(bins)}.")
+    for column, given in bins.items():
+        if not isinstance(given, Bins):
+            raise InvalidInput(
+                f"from_transitions: the bins of {shown(column)} must be Bins([...]) with edges of your own, got "
+                f"{shown(given)}. Edges from the data would make every log another problem."
+            )
+        if column not in columns:
+            raise InvalidInput(
+                f"from_transitions: bins must name a column of the states or the actions, got {shown(column)}. Next "
+                "states have the bins of the states."
+            )
+    return dict(bins)
 
 
 @dataclass(frozen=True)
@@ -48,12 +132,12 @@ class Process:
     @cached_property  # names may be very many
     def spec(self) -> ObjectSpec:
         """The identity of the process: two logs of one process are two samples of one problem."""
-        names = json_digest([[written(one) for one in self.states], [written(one) for one in self.actions]])
+        names = json_digest([list(map(_written, self.states)), list(map(_written, self.actions))])
         params: dict[str, Json] = {"names": names, "gamma": self.gamma, "reward_range": list(self.reward_range)}
         if self.initial is not None:
             params["initial"] = json_digest(list(self.initial))
         if self.bins:
-            params["bins"] = bins_to_json(self.bins)
+            params["bins"] = [binned.to_json() for binned in self.bins]
         if self.allowed is not None:
             params["allowed"] = json_digest([list(row) for row in self.allowed])
         return ObjectSpec("process", params | ({"ends": True} if self.ends else {}))
@@ -76,31 +160,62 @@ class Process:
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form."""
         return {
-            "states": [written(label) for label in self.states],
-            "actions": [written(label) for label in self.actions],
+            "states": list(map(_written, self.states)),
+            "actions": list(map(_written, self.actions)),
             "gamma": self.gamma,
             "reward_range": list(self.reward_range),
             "initial": None if self.initial is None else list(self.initial),
             "ends": self.ends,
-            "bins": bins_to_json(self.bins),
+            "bins": [binned.to_json() for binned in self.bins],
             "allowed": None if self.allowed is None else [list(row) for row in self.allowed],
         }
 
     @classmethod
     def from_json(cls, data: Json) -> Process:
         """Read the JSON form back."""
-        states = check_names("states", [read_back(label) for label in data["states"]])
-        actions = check_names("actions", [read_back(label) for label in data["actions"]])
-        if states is None or actions is None:
-            raise InvalidInput("Process: states and actions must have names.")
-        high = float(np.nextafter(1.0, 0.0))
-        gamma = check_real("Process", "gamma", data["gamma"], low=0.0, high=high, rule="a discount in [0, 1)")
+        states = check_names("states", list(map(_read, data["states"]))) or ()
+        actions = check_names("actions", list(map(_read, data["actions"]))) or ()
+        gamma = check_gamma("Process", data["gamma"])
         bounds = check_range("Process", tuple(map(float, data["reward_range"])))  # JSON writes a whole float as integer
-        initial, allowed = (
-            check_initial(data["initial"], len(states)),
-            check_mask(data["allowed"], states, len(actions)),
-        )
-        return cls(states, actions, gamma, bounds, initial, data["ends"] is True, check_binned(data["bins"]), allowed)
+        bins = []
+        for use, place, edges in data["bins"]:
+            place = check_integer("Process", "bins", place, low=0, high=2**31)
+            bins.append(Binned(str(use), place, tuple(Bins(tuple(map(float, edges))).edges)))
+        initial, allowed = check_initial(data["initial"], states), check_mask(data["allowed"], states, len(actions))
+        return cls(states, actions, gamma, bounds, initial, data["ends"] is True, tuple(bins), allowed)
+
+
+def plain(label: Any) -> Label:
+    """Return a label as Python's own text or whole number; floats that are whole are whole numbers.
+
+    >>> plain(np.int64(3)), plain(2.0), plain((np.str_("a"), 1))
+    (3, 2, ('a', 1))
+    """
+    if isinstance(label, tuple) and not any(isinstance(part, tuple) for part in label):
+        return tuple(map(plain, label))
+    if isinstance(label, str):
+        return str(label)
+    if isinstance(label, (int, np.integer)) and not isinstance(label, (bool, np.timedelta64)):
+        return int(label)
+    if isinstance(label, (float, np.floating)) and label.is_integer() and abs(float(label)) < EXACT:
+        return int(label)
+    raise InvalidInput(
+        f"from_transitions: a name must be a text or a whole number, got {shown(label)}. Cast it to text."
+    )
+
+
+def spoken(label: Label) -> str:
+    """Return a label as a text for people; of several parts, one that holds a comma or a quote stands in quotes.
+
+    >>> print(spoken(("b", 0)), spoken(("p", "q, r")), spoken(("p, q", "r")), sep=" | ")
+    b, 0 | p, "q, r" | "p, q", r
+    """
+    return ", ".join(map(_part, label)) if isinstance(label, tuple) else str(label)
+
+
+def _part(label: Label) -> str:
+    text = str(label)
+    return text if text == text.strip() != "" and not set(text) & {",", '"'} else json_text(text, ascii=False)
 
 
 def _told_apart(labels: tuple[Label, ...]) -> tuple[str, ...]:
@@ -109,28 +224,33 @@ def _told_apart(labels: tuple[Label, ...]) -> tuple[str, ...]:
     return names if len(set(names)) == len(names) else tuple(map(repr, labels))
 
 
-def check_mask(
-    allowed: Any, states: Sequence[Label], n_actions: int, ends: bool = False
-) -> tuple[tuple[bool, ...], ...] | None:
-    """Return which actions each state has; None where all have all. After the end, every action is the same."""
-    if allowed is None:
-        return None
-    mask = Support.of("from_transitions", allowed, len(states), n_actions, names=states).mask
-    rows = tuple(map(tuple, mask.tolist()))
-    return None if mask.all() else (*rows, (True,) * n_actions) if ends else rows
+def _written(label: Label) -> Json:
+    """Return a label as JSON, with its type: 1 and "1" are two names.
+
+    >>> _written(1), _written(("1", 2))
+    ('int:1', ['str:1', 'int:2'])
+    """
+    return [_written(part) for part in label] if isinstance(label, tuple) else f"{type(label).__name__}:{label}"
 
 
-def check_flags(allowed: Any) -> None:
-    """Refuse a table of numbers for one of truth values: a list of pairs of numbers looks the same."""
-    try:
-        are_flags = np.asarray(allowed).dtype == np.bool_
-    except Exception:  # rows of unequal lengths, and whatever somebody's object raises
-        are_flags = False
-    if not are_flags:
-        raise InvalidInput(
-            "from_transitions: allowed must be a file or columns of pairs, such as {'state': [...], 'action': [...]}, "
-            f"or an (S, A) table of True and False, got {shown(allowed)}."
-        )
+def _read(data: Any) -> Label:
+    """Return the label that was written.
+
+    >>> _read(_written((1, "a:b")))
+    (1, 'a:b')
+    """
+    if isinstance(data, list):
+        return tuple(map(_read, data))
+    kind, _, text = data.partition(":")
+    return {"str": str, "int": int}[kind](text)
+
+
+# --- what is declared ---------------------------------------------------------------------------------------------
+
+
+def check_gamma(owner: str, gamma: object) -> float:
+    """Return a discount."""
+    return check_real(owner, "gamma", gamma, low=0.0, high=BELOW_ONE, rule="a discount in [0, 1)")
 
 
 def check_names(kind: str, names: Any) -> tuple[Label, ...] | None:
@@ -146,29 +266,31 @@ def check_names(kind: str, names: Any) -> tuple[Label, ...] | None:
     return given
 
 
-def by_state(initial: Any, states: Sequence[Label]) -> Any:
-    """Return probabilities of states that are given by name in the order of the states; all others are 0."""
-    if not isinstance(initial, Mapping):
-        return initial
-    place = {state: i for i, state in enumerate(states)}
-    first: list[Any] = [0.0] * len(states)
-    for name, probability in initial.items():
-        key = plain(name)
-        if key not in place:
-            hint = did_you_mean(spoken(name), map(spoken, states))
-            raise InvalidInput(f"from_transitions: initial=... names {shown(name)}, which is no state.{hint}")
-        first[place[key]] = probability
-    return first
+def check_mask(
+    allowed: Any, states: Sequence[Label], n_actions: int, ends: bool = False
+) -> tuple[tuple[bool, ...], ...] | None:
+    """Return which actions each state has; None where all have all. After the end, every action is the same."""
+    if allowed is None:
+        return None
+    mask = Support.of("from_transitions", allowed, len(states), n_actions, names=states).mask
+    rows = tuple(map(tuple, mask.tolist()))
+    return None if mask.all() else (*rows, (True,) * n_actions) if ends else rows
 
 
-def check_initial(initial: Any, n_states: int, ends: bool = False) -> tuple[float, ...] | None:
-    """Return the declared distribution of the first state; the last may be the one after the end."""
+def check_initial(initial: Any, states: Sequence[Label], ends: bool = False) -> tuple[float, ...] | None:
+    """Return the declared distribution of the first state, given in order or by name, where all others have none."""
     if initial is None:
         return None
+    if isinstance(initial, Mapping):
+        given = {plain(name): probability for name, probability in initial.items()}
+        unknown = [name for name in given if name not in states]
+        if unknown:
+            hint = did_you_mean(spoken(unknown[0]), map(spoken, states))
+            raise InvalidInput(f"from_transitions: initial=... names {shown(unknown[0])}, which is no state.{hint}")
+        initial = [given.get(name, 0.0) for name in states]
     first: NDArray[np.float64] = check_numbers("from_transitions", "initial", initial)
-    last = f', the last of them for "{END}"' if ends else ""
-    if first.shape != (n_states,) or not (first >= 0.0).all() or abs(first.sum() - 1.0) > 1e-9:
-        raise InvalidInput(
-            f"from_transitions: initial must hold {n_states} probabilities that sum to 1{last}, got {shown(initial)}."
-        )
+    if first.shape != (len(states),) or not (first >= 0.0).all() or abs(first.sum() - 1.0) > 1e-9:
+        last = f', the last of them for "{END}"' if ends else ""
+        rule = f"must hold {len(states)} probabilities that sum to 1{last}"
+        raise InvalidInput(f"from_transitions: initial {rule}, got {shown(initial)}.")
     return tuple(first.tolist())

@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-import dataclasses
+import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from replicable_rl.data.columns import Columns, named_columns
-from replicable_rl.data.counting import Facts, counted, index_of
-from replicable_rl.data.dataset import Dataset, moved_to
-from replicable_rl.data.pairs import are_pairs, read_pairs
-from replicable_rl.data.process import END, Process, by_state, check_flags, check_initial, check_mask, check_names
-from replicable_rl.data.source import opened
-from replicable_rl.errors import InvalidInput, check_real
+from replicable_rl.data.counting import Count
+from replicable_rl.data.dataset import Dataset
+from replicable_rl.data.frames import opened_frame
+from replicable_rl.data.process import END, Declared, Process, check_gamma, check_initial, check_mask, check_names
+from replicable_rl.data.relation import opened
+from replicable_rl.errors import InvalidInput, shown, speaking_as
 from replicable_rl.problem.source import check_range
-from replicable_rl.wording import plural
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from replicable_rl.data.bins import Bins
-    from replicable_rl.data.counting import Rows
-    from replicable_rl.data.labels import Declared
+    from replicable_rl.data.counting import Counted
+    from replicable_rl.data.process import Bins
+    from replicable_rl.data.relation import Relation
 
 
 def from_transitions(
     source: Any,
     *,
-    gamma: float,
+    gamma: float | None = None,
     state: str | Sequence[str] = "state",
     action: str | Sequence[str] = "action",
     reward: str = "reward",
-    next_state: str | Sequence[str] = "next_state",
+    next_state: str | Sequence[str] | None = None,
     done: str | None = None,
     episode: str | None = None,
     order: str | None = None,
+    last: str = "drop",
     bins: Mapping[str, Bins] | None = None,
     reward_range: tuple[float, float] | None = None,
     initial: Any = None,
@@ -56,7 +53,8 @@ def from_transitions(
     gamma : float
         Discount in [0, 1).
     state, action, next_state : str, or list of str
-        Their columns; a state may be several of them.
+        Their columns; a state may be several of them. Without a column of next states, the next state is that of the
+        episode's next row: name ``episode`` and ``order``.
     reward : str
         The column of the rewards.
     done : str, optional
@@ -68,6 +66,9 @@ def from_transitions(
     order : str, optional
         The column that orders the rows of an episode, such as a step or a time. Tables in a database need it. Texts
         count as numbers where all of them are numbers, and as times where all are written like 2024-01-31 09:59.
+    last : "drop" or "end"
+        Without a column of next states: whether the last row of an episode, whose next state nobody knows, is left out,
+        or ends the episode. Where ``done`` is true, the episode ends in any case.
     bins : dict of Bins, optional
         Columns of numbers to bin, by name; the columns of next states have the bins of their states.
     reward_range : (low, high), optional
@@ -94,105 +95,90 @@ def from_transitions(
     >>> from_transitions(log, gamma=0.9)
     Dataset(3 rows, S=2, A=2, gamma=0.9)
     """
-    gamma = check_real(
-        "from_transitions", "gamma", gamma, low=0.0, high=float(np.nextafter(1.0, 0.0)), rule="a discount in [0, 1)"
-    )
+    also = "" if gamma is not None else "gamma=..., the discount in [0, 1)"
+    discount = 0.0 if gamma is None else check_gamma("from_transitions", gamma)
     uses = {"state": state, "action": action, "reward": reward, "next_state": next_state}
-    given = named_columns(bins, **uses, done=done, episode=episode, order=order)
+    columns = named_columns(bins, last, **uses, done=done, episode=episode, order=order)
     declared: Declared = check_names("states", states), check_names("actions", actions)
-    undeclared = states is None, actions is None
-    if are_pairs(allowed):
-        pairs = read_pairs(allowed, given, declared)
-        declared, allowed = (pairs.states, pairs.actions), pairs.allowed
+    bounds = None if reward_range is None else check_range("from_transitions", reward_range)
+    has_pairs = isinstance(allowed, (str, os.PathLike)) or (allowed is not None and opened_frame(allowed) is not None)
+    if has_pairs:
+        *both, allowed = _pairs(allowed, columns, declared)
+        declared = both[0], both[1]
     elif allowed is not None:
-        check_flags(allowed)
-    if allowed is not None and None in declared:
+        _check_flags(allowed, declared)
+    with opened(source, columns, also) as log:
+        if gamma is None:
+            raise InvalidInput(f"{log.name}: give {also}.")
+        count = Count(log, declared, bounds, "in the list of allowed pairs" if has_pairs else "")
+        found, ends = count.counted(), log.columns.has_ends
+        low, high = _range(log, found, bounds)
+        if ends and END in found.states:
+            rule = f'a state is called "{END}", and so is the state after the end'
+            raise InvalidInput(f"{log.name}: {rule}. Rename it.")
+        names, end = (*found.states, *([END] if ends else [])), len(found.states)
+        mask = check_mask(allowed, found.states, len(found.actions), ends)
+        first = check_initial(initial, names, ends)
+        binned = log.columns.binned
+        process = Process(names, tuple(found.actions), discount, (low, high), first, ends, binned, mask)
+        if mask is not None:
+            _refuse_forbidden(count, process, found)
+    return Dataset(
+        process, found.state, found.action, np.where(found.successor < 0, end, found.successor), found.reward,
+        found.count, early=found.early, width=found.width, flaws=found.flaws,
+        starts=None if found.starts is None else np.append(found.starts, [0] * ends),
+        ended=None if found.ended is None else np.append(found.ended, [0] * ends),
+    )  # fmt: skip
+
+
+def _range(log: Relation, found: Counted, bounds: tuple[float, float] | None) -> tuple[float, float]:
+    """Return the declared range of rewards, or that of those that were seen; nothing is earned after the end."""
+    ends = log.columns.has_ends
+    if bounds is None:
+        return min([found.lowest, 0.0][: 1 + ends]), max([found.highest, 0.0][: 1 + ends])
+    if ends and not bounds[0] <= 0.0 <= bounds[1]:
+        rule = "must hold 0, which is earned after the end (done=...)"
+        raise InvalidInput(f"{log.name}: reward_range {rule}, got [{bounds[0]:g}, {bounds[1]:g}]. Widen it.")
+    return bounds
+
+
+def _refuse_forbidden(count: Count, process: Process, found: Counted) -> None:
+    """Refuse a log with an action that is not allowed where it was taken."""
+    wrong = np.flatnonzero(~np.array(process.allowed)[found.state, found.action])
+    if wrong.size:
+        s, a = int(found.state[wrong[0]]), int(found.action[wrong[0]])
+        pair = f"{process.action_names[a]} in {process.state_names[s]}"
+        raise InvalidInput(
+            f"{count.place_of(s, a)}: the log has {pair}, which is not allowed. Mend allowed or the log."
+        )
+
+
+@speaking_as("from_transitions, allowed", "from_transitions")
+def _pairs(source: Any, columns: Columns, declared: Declared) -> tuple[Any, Any, Any]:
+    """Return all states, all actions, and which actions each state has, from a list with a row for every such pair.
+
+    Names are read as those of a log. States and actions that are not declared are those of the list, in order.
+    """
+    uses = {use: columns.of(use) for use in ("state", "action")}
+    with opened(source, Columns(uses, columns.bins, is_list=True)) as pairs:
+        found = Count(pairs, declared).counted()
+    allowed = np.zeros((len(found.states), len(found.actions)), dtype=np.bool_)
+    allowed[found.state, found.action] = True
+    return tuple(found.states), tuple(found.actions), allowed
+
+
+def _check_flags(allowed: Any, declared: Declared) -> None:
+    """Refuse a table of numbers for one of truth values: a list of pairs of numbers looks the same."""
+    try:
+        are_flags = np.asarray(allowed).dtype == np.bool_
+    except Exception:  # rows of unequal lengths, and whatever somebody's object raises
+        are_flags = False
+    if not are_flags:
+        raise InvalidInput(
+            "from_transitions: allowed must be a file or columns of pairs, such as {'state': [...], 'action': [...]}, "
+            f"or an (S, A) table of True and False, got {shown(allowed)}."
+        )
+    if None in declared:
         raise InvalidInput(
             "from_transitions: allowed goes by the order of the names. Give states=... and actions=... beside it."
         )
-    with opened(source, given, declared) as rows:
-        return _dataset(rows, given, gamma, declared, undeclared, reward_range, initial, allowed)
-
-
-def _dataset(
-    rows: Rows,
-    columns: Columns,
-    gamma: float,
-    declared: tuple[tuple[Any, ...] | None, tuple[Any, ...] | None],
-    undeclared: tuple[bool, bool],  # names that are declared all the same are those of the pairs that are allowed
-    reward_range: tuple[float, float] | None,
-    initial: Any,
-    allowed: Any,
-) -> Dataset:
-    ends = columns.done is not None
-    found = counted(rows, columns)
-    where = partial(rows.where_label, columns)
-    bins = columns.bins_of("state")
-    all_states = declared[0]
-    if all_states is None and len(bins) == 1 and bins[0] is not None:
-        all_states = bins[0].labels  # also those that were not seen: all logs with these bins are of one process
-    states, state_at = index_of(found.states, all_states, "states", where, undeclared[0] and declared[0] is not None)
-    actions, action_at = index_of(found.actions, declared[1], "actions", where, undeclared[1])
-    if ends and END in states:
-        raise InvalidInput(
-            f'{rows.engine.name}: a state is called "{END}", and so is the state after the end (done=...). Rename it.'
-        )
-    end = len(states)
-    state, action = state_at[found.state], action_at[found.action]
-    successor = np.where(found.successor < 0, end, state_at[found.successor])
-    bounds = _range(rows, columns, reward_range, found.facts)
-    process = Process((*states, END) if ends else states, actions, gamma, bounds)
-    first = check_initial(by_state(initial, process.states), len(process.states), ends)
-    mask = check_mask(allowed, states, len(actions), ends)
-    if mask is not None:
-        _refuse_forbidden(rows, columns, process, mask, state, action)
-    process = dataclasses.replace(process, initial=first, ends=ends, bins=columns.binned, allowed=mask)
-    outcomes = state, action, successor, found.reward, found.count
-    of_states = {"starts": found.starts, "ended": found.ended}
-    more: dict[str, Any] = {
-        name: None if each is None else moved_to(state_at, each, len(process.states))
-        for name, each in of_states.items()
-    }
-    flaws = found.flaws._asdict()
-    more |= {name: flaws[name] for name in ("broken", "cut", "after", "joined")}
-    more |= {"early": found.early, "width": found.facts.width}
-    return Dataset(process, *outcomes, **more)
-
-
-def _refuse_forbidden(
-    rows: Rows,
-    columns: Columns,
-    process: Process,
-    allowed: Sequence[Sequence[bool]],
-    state: NDArray[np.int64],
-    action: NDArray[np.int64],
-) -> None:
-    """Refuse a log with an action that is not allowed where it was taken."""
-    wrong = np.flatnonzero(~np.array(allowed)[state, action])
-    if wrong.size:
-        s, a = int(state[wrong[0]]), int(action[wrong[0]])
-        raise InvalidInput(
-            f"{rows.where_pair(columns, process.states[s], process.actions[a])}: the log has {process.action_names[a]} "
-            f"in {process.state_names[s]}, which is not allowed. Mend allowed or the log."
-        )
-
-
-def _range(rows: Rows, columns: Columns, declared: tuple[float, float] | None, facts: Facts) -> tuple[float, float]:
-    """Return the declared range of rewards, or that of those that were seen; nothing is earned after the end."""
-    if declared is None:
-        rest = [] if columns.done is None else [0.0]
-        return min([facts.lowest, *rest]), max([facts.highest, *rest])
-    bottom, top = check_range("from_transitions", declared)
-    if columns.done is not None and not bottom <= 0.0 <= top:
-        raise InvalidInput(
-            f"{rows.engine.name}: reward_range must hold 0, which is earned after the end (done=...), got "
-            f"[{bottom:g}, {top:g}]. Widen it."
-        )
-    if facts.lowest < bottom or facts.highest > top:
-        many, where = rows.rewards_outside(columns, bottom, top)
-        raise InvalidInput(
-            f"{where}: {many} of {plural(facts.rows, 'reward')} {'is' if many == 1 else 'are'} outside reward_range "
-            f"[{bottom:g}, {top:g}]: they go from {facts.lowest:g} to {facts.highest:g}, and this is the first. Widen "
-            "reward_range, or mend the log."
-        )
-    return bottom, top

@@ -178,9 +178,12 @@ def _warnings(
         why = "nobody saw what comes next" if data.process.ends else "is a column for the end missing (done=...)"
         yield f"{plural(int(lost.sum()), 'state')} never left, {some}: {why}"
     yield from _contradictions(data, ~lost)
-    if data.cut and data.starts is not None:
+    if data.flaws.dropped:
+        are = "is" if data.flaws.dropped == 1 else "are"
+        yield f"{plural(data.flaws.dropped, 'last row')} of episodes {are} left out: nobody saw what comes next"
+    if data.flaws.cut and data.starts is not None:
         every = plural(int(data.starts.sum()), "episode")
-        yield f"{data.cut} of {every} break{'s' * (data.cut == 1)} off: the last row is not done"
+        yield f"{data.flaws.cut} of {every} break{'s' * (data.flaws.cut == 1)} off: the last row is not done"
     if change is not None and change.p_value < ALARM:
         where = data.pair_names(change.state * data.n_actions + change.action)
         yield (
@@ -191,18 +194,12 @@ def _warnings(
 
 def _contradictions(data: Dataset, is_left: NDArray[np.bool_]) -> Iterator[str]:
     """Say which rows contradict each other."""
-    if data.broken:
-        go = "does not go on" if data.broken == 1 else "do not go on"
-        yield f"{plural(data.broken, 'step')} of episodes {go} where the step before ended"
-    if data.after:
-        come = "comes" if data.after == 1 else "come"
-        yield f"{plural(data.after, 'row')} of episodes {come} after the end: the row before is done"
-    if data.joined and (data.broken or data.after):
-        have, are = ("has", "is") if data.joined == 1 else ("have", "are")
-        yield (
-            f"{plural(data.joined, 'episode')} {have} rows in several files and {are} read as one: if the files number "
-            "their episodes alike, rename these, or read the files one by one and add them up"
-        )
+    if data.flaws.broken:
+        go = "does not go on" if data.flaws.broken == 1 else "do not go on"
+        yield f"{plural(data.flaws.broken, 'step')} of episodes {go} where the step before ended"
+    if data.flaws.after:
+        come = "comes" if data.flaws.after == 1 else "come"
+        yield f"{plural(data.flaws.after, 'row')} of episodes {come} after the end: the row before is done"
     if data.ended is not None:
         both = (data.ended[: is_left.size] > 0) & is_left
         if both.any():

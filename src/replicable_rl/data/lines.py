@@ -10,7 +10,7 @@ from typing import Any
 
 from replicable_rl.compiled import compiled
 
-FIELDS, QUOTE, ENDS, LONG, MARK, OBJECT = range(1, 7)  # what may be wrong
+FIELDS, QUOTE, ENDS, LONG, MARK = range(1, 6)  # what may be wrong
 _BEGIN, _PLAIN, _BLANK, _QUOTED, _CLOSED, _RETURN = range(6)  # where in a field: at its begin, in its text, ...
 
 
@@ -62,39 +62,4 @@ def delimited(
     if not wrong and data.size - begin > longest:
         wrong = LONG
     state[:] = first, line, rows, data.size - begin, filled, found, mode
-    return wrong
-
-
-@compiled
-def objects(data: Any, state: Any, last: int, longest: int) -> int:
-    """Go on with a file of JSON lines, to the row ``last``; return what is wrong with the line ``state[0]``.
-
-    It is given whole lines. ``state`` holds the line twice, and how many rows there were. What engines forgive is
-    looked for, and no more: what else is no JSON they refuse.
-    """
-    _, line, rows = state[:3]
-    begin, end, wrong, is_quoted, is_escaped = 0, 0, 0, False, False
-    for i in range(data.size):
-        byte = data[i]
-        if byte == 10:
-            rows += end != 0
-            if end != 0 and end != 125:
-                wrong = OBJECT
-            elif i - begin > longest:
-                wrong = LONG
-            elif end != 0 and rows == last:
-                break
-            else:
-                line += 1
-                begin, end, is_quoted = begin if end == 0 else i, 0, False
-        elif is_quoted:
-            is_quoted, is_escaped = is_escaped or byte != 34, byte == 92 and not is_escaped
-        elif byte != 32 and byte != 9 and byte != 13:
-            closes = byte == 125 or byte == 93
-            if byte < 32 or (end == 0 and byte != 123) or (closes and end == 44):
-                wrong = OBJECT
-            end, is_quoted = byte, byte == 34
-        if wrong:
-            break
-    state[:3] = line, line, rows
     return wrong

@@ -1,4 +1,4 @@
-"""Logs are read as plain Python reads them, or refused in one sentence: nothing in between."""
+"""Files and frames are read as plain Python reads them, or refused in one sentence: nothing in between."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import json
-import sqlite3
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -21,8 +21,8 @@ import pyarrow as pa
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.data import from_transitions
-from replicable_rl.data import text as text_files
+from replicable_rl.data import files as log_files
+from replicable_rl.data import from_transitions, relation
 from tests.statistics import SEED
 
 pytestmark = pytest.mark.usefixtures("one_database")
@@ -79,7 +79,7 @@ def test_a_text_that_is_changed_anywhere_is_read_as_python_reads_it_or_refused(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Letters that matter to readers are put in, doubled and left out at random."""
-    monkeypatch.setattr(text_files, "_BLOCK", 8)  # rows begin in one block and end in another
+    monkeypatch.setattr(log_files, "_BLOCK", 8)  # rows begin in one block and end in another
     rng = np.random.default_rng(SEED)
     marks = [*',,,""""\n\n\r\0 \t;a|\ufeff\v}]{\\', "\r\n", '""', ',""', '"\n"', ",,", ' "', "null"]
     good, many = LINE * 3 if ending == "jsonl" else HEADER + ROWS + 'ab,"x, ""y""",0,"c\nd"\n', 0
@@ -345,41 +345,136 @@ def test_a_column_is_read_as_the_list_that_it_is_or_refused(name: str) -> None:
     assert read(made(), **options) == (None if expected is None else Counter(rows))
 
 
-@pytest.mark.parametrize(
-    ("use", "kind", "stray"),
-    [
-        ("reward", "integer", "abc"),
-        ("reward", "real", "1.5x"),
-        ("reward", "integer", 0.5),
-        ("reward", "boolean", 2),
-        ("action", "integer", 2.5),
-        ("action", "integer", b"2"),
-        ("action", "text", b"1"),
-        ("done", "integer", 0.5),
-        ("done", "boolean", 2),
-        ("order", "integer", "9 ms"),
-    ],
-)
-def test_sqlite_keeps_no_values_of_other_types(use: str, kind: str, stray: Any, tmp_path: Path) -> None:
-    ibis = pytest.importorskip("ibis")
-    types = dict.fromkeys((*NAMES, "done", "episode", "order"), "integer") | {use: kind}
-    quoted = '"{}" {}'.format  # order is a word of SQL
-    good = dict.fromkeys(types, "1" if kind == "text" else 1)
-    for rows in ([good], [good, {**good, "order": 2, use: stray}]):
-        with sqlite3.connect(tmp_path / f"{len(rows)}.sqlite") as database:
-            database.execute(f"CREATE TABLE log ({', '.join(map(quoted, types, types.values()))})")
-            holes = ", ".join("?" * len(types))
-            database.executemany(f"INSERT INTO log VALUES ({holes})", [tuple(row.values()) for row in rows])
-        database.close()
-        backend = ibis.sqlite.connect(tmp_path / f"{len(rows)}.sqlite")
-        found = read(backend.table("log"), done="done", episode="episode", order="order")
-        assert (found is None) == (len(rows) == 2)
-        backend.disconnect()
-
-
 def test_an_order_in_a_database_is_no_nan() -> None:
     ibis = pytest.importorskip("ibis")
     for last, is_read in ((2.0, True), (float("nan"), False)):
         connection = ibis.duckdb.connect()
         connection.con.register("steps", pa.table({**STEPS, "o": [1.0, last]}))
         assert (read(connection.table("steps"), **ORDERED) is not None) == is_read
+
+
+# --- what cannot be read ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("log.csv", GZ),
+        ("log.parquet", GZ),
+        ("log.csv", b"PAR1....PAR1"),
+        ("log.csv.gz", HEADER.encode()),
+        ("log.csv", (HEADER + ROWS).encode("utf-16")),
+        ("log.csv", b""),
+        ("log.jsonl", b""),
+        ("log.parquet", b""),
+        ("log.parquet", b"PAR1" + b"x" * 50 + b"PAR1"),
+    ],
+)
+def test_a_file_that_is_not_what_its_name_says_gets_a_sentence(name: str, data: bytes, tmp_path: Path) -> None:
+    path = written(tmp_path / name, data)
+    with pytest.raises(rr.InvalidInput, match=f"^{path}"):
+        from_transitions(path, gamma=0.9)
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.jsonl"])
+def test_what_the_system_does_not_let_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / name
+    path.symlink_to("/proc/self/mem")  # which nobody can read from its beginning, root neither
+    for source in (path, f"{tmp_path}/*"):
+        with pytest.raises(rr.InvalidInput, match=f"^{path}: cannot be read .Input/output error"):
+            from_transitions(source, gamma=0.9)
+    closed = written(tmp_path / "closed" / "2.csv", HEADER + ROWS).parent
+    scan = os.scandir
+
+    def scandir(where: Any) -> Any:
+        if str(where) == str(closed):
+            raise PermissionError(13, "Permission denied", str(closed))
+        return scan(where)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(rr.InvalidInput, match=f"^{closed}: cannot be read .Permission denied"):
+        from_transitions(tmp_path, gamma=0.9)
+
+
+def test_sources_that_are_none(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    written(tmp_path / "log.xlsx", b"x")
+    (tmp_path / "folder.csv").mkdir()
+    for name in ("nothing.csv", "pipe.csv", "log.xlsx", "folder.csv", "nothing*"):
+        with pytest.raises(rr.InvalidInput, match=name.replace("*", ".")):
+            from_transitions(tmp_path / name, gamma=0.9)
+    rows = [dict(zip(LOG, row, strict=True)) for row in zip(*LOG.values(), strict=True)]
+    for source in (rows, [], None, iter(rows), {1, 2}, 5, b"log.csv", np.zeros(3, dtype=[("state", int)])):
+        with pytest.raises(rr.InvalidInput, match="from_transitions: source must be a file, a folder"):
+            from_transitions(source, gamma=0.9)
+
+
+def test_who_stops_a_query_is_not_told_of_an_error() -> None:
+    with pytest.raises(KeyboardInterrupt), relation._in_one_sentence(()):
+        raise RuntimeError("Query interrupted")  # what DuckDB makes of Ctrl-C
+    with pytest.raises(RuntimeError, match="else"), relation._in_one_sentence(()):
+        raise RuntimeError("something else")
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.jsonl"])
+def test_the_line_that_is_not_utf_8(name: str, tmp_path: Path) -> None:
+    good = LINE.encode() if name == "log.jsonl" else b"ab,x,1,cd\n"
+    rows = [*([] if name == "log.jsonl" else [HEADER.encode()]), *([good] * (100 + (name == "log.jsonl")))]
+    data = b"".join([*rows, good.replace(b"ab", "é".encode("latin-1")), good])
+    path = written(tmp_path / name, gzip.compress(data) if name.endswith("gz") else data)
+    with pytest.raises(rr.InvalidInput, match=rf"^{path}, line 102: is not UTF-8"):
+        from_transitions(path, gamma=0.9)
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("name", ["log.csv", "log.tsv"])
+def test_the_delimiter_is_the_one_of_the_header(mark: str, name: str, tmp_path: Path) -> None:
+    header = mark.join(['"index, of; all|rows"', "action", "next_state", "state", "reward"])
+    text = f"\ufeff{header}\n" + mark.join(["0", "go", '"a ""b"",;|"', "c", "1"]) + "\n"
+    data = from_transitions(written(tmp_path / name, text), gamma=0.9)
+    assert data.process.states == ('a "b",;|', "c")
+
+
+def test_files_of_a_folder_may_order_their_columns(tmp_path: Path) -> None:
+    other = "next_state;reward;action;state;more\n"
+    written(tmp_path / "1.csv", HEADER + ROWS)
+    written(tmp_path / "2.csv", f"{other}cd;0;x;ef;1\n\ncd;?;x;ef;1\n")
+    with pytest.raises(rr.InvalidInput, match=r"2\.csv, line 4: the reward must be a finite number, got '\?'"):
+        from_transitions(tmp_path, gamma=0.9)
+    written(tmp_path / "2.csv", f"{other}cd;0;x;ef;1\n")
+    assert from_transitions(tmp_path, gamma=0.9).process.states == ("ab", "cd", "ef")
+    for header in ("next_state,reward,action\n", "\n" + HEADER, HEADER.replace("\n", ",state\n")):
+        written(tmp_path / "3.csv", header + "cd,0,go\n")
+        with pytest.raises(rr.InvalidInput, match=r"3\.csv.*(no column 'state'|line 1: )"):
+            from_transitions(tmp_path, gamma=0.9)
+
+
+def test_files_of_parquet_agree(tmp_path: Path) -> None:
+    nested = FRAME.with_columns(more=pl.struct(reward=1.5))
+    for i in (1, 2):
+        nested.write_parquet(tmp_path / f"{i}.parquet")
+    assert from_transitions(tmp_path, gamma=0.9).rows == 4
+    for bad, said in (
+        (nested.drop("reward"), "there is no column 'reward'"),
+        (nested.with_columns(state=pl.Series([1, 2]), next_state=pl.Series([2, 1])), "'state' is of type BIGINT"),
+        (nested.with_columns(reward=pl.Series([1.0, float("nan")])), "row 2: the reward must be a finite number"),
+        (nested.with_columns(state=pl.Series(["ab", None])), "row 2: the state is missing"),
+    ):
+        bad.write_parquet(tmp_path / "2.parquet")
+        with pytest.raises(rr.InvalidInput, match=f"2.parquet.*{said}"):
+            from_transitions(tmp_path, gamma=0.9)
+    (tmp_path / "2.parquet").write_bytes((tmp_path / "1.parquet").read_bytes()[:-100])
+    with pytest.raises(rr.InvalidInput, match=r"2\.parquet"):
+        from_transitions(tmp_path, gamma=0.9)
+
+
+def test_numbers_that_a_parquet_file_does_not_tell(tmp_path: Path) -> None:
+    """Polars says how large numbers are without NaN, and DuckDB believes it of every row."""
+    path = tmp_path / "log.parquet"
+    rooms = {**LOG, "state": [1, 2], "next_state": [2.0, float("nan")], "over": [False, True]}
+    pl.DataFrame(rooms).write_parquet(path)
+    assert from_transitions(path, gamma=0.9, done="over").process.states == (1, 2, "(end)")
+    for options in ({}, {"bins": {"state": rr.Bins([2.0])}}):
+        pl.DataFrame({**LOG, "state": [1.0, float("nan")], "next_state": [2.0, 1.0]}).write_parquet(path)
+        with pytest.raises(rr.InvalidInput, match="row 2: the state"):
+            from_transitions(path, gamma=0.9, **options)  # type: ignore[arg-type]

@@ -1,0 +1,665 @@
+"""Logs become counts: names, ends, episodes, bins, and what is refused, alike in every kind of source."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+import json
+import math
+import uuid
+import warnings
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import replicable_rl as rr
+from replicable_rl.data import counting, from_transitions, same_process
+from replicable_rl.data.process import END
+
+pytestmark = pytest.mark.usefixtures("one_database")
+
+NAN = float("nan")
+Log = dict[str, Any]
+LOG: Log = {
+    "state": ["home", "home", "road", "road", "home", "road"],
+    "action": ["go", "wait", "go", "go", "go", "wait"],
+    "reward": [0.0, 0.5, 1.0, 0.0, 0.0, 0.25],
+    "next_state": ["road", "home", "home", "road", "road", "road"],
+}
+TWO: Log = {"state": ["a", "b"], "action": ["x", "y"], "reward": [1.0, 0.0], "next_state": ["b", "a"]}
+
+
+def text_of(log: Log, separator: str = ",") -> str:
+    rows = [list(log), *zip(*log.values(), strict=True)]
+    return "".join(separator.join("" if one is None else str(one) for one in row) + "\n" for row in rows)
+
+
+def refused(source: Any, **options: Any) -> str:
+    with pytest.raises(rr.InvalidInput) as refusal:
+        from_transitions(source, **{"gamma": 0.9, **options})
+    said = str(refusal.value)
+    assert "\n" not in said
+    assert len(said) < 700
+    return said
+
+
+def _csv(log: Log, folder: Path) -> Any:
+    pd.DataFrame(log).to_csv(folder / "log.csv", index=False)
+    return folder / "log.csv"
+
+
+def _packed(log: Log, folder: Path) -> Any:
+    (folder / "log.tsv.gz").write_bytes(gzip.compress(pd.DataFrame(log).to_csv(index=False, sep="\t").encode()))
+    return folder / "log.tsv.gz"
+
+
+def _jsonl(log: Log, folder: Path) -> Any:
+    rows = zip(*(pd.Series(column).tolist() for column in log.values()), strict=True)
+    (folder / "log.jsonl").write_text("".join(json.dumps(dict(zip(log, row, strict=True))) + "\n" for row in rows))
+    return folder / "log.jsonl"
+
+
+def _parquet(log: Log, folder: Path) -> Any:
+    pl.DataFrame(log, strict=False).write_parquet(folder / "log.parquet")  # it keeps NaN, and pandas would not
+    return folder / "log.parquet"
+
+
+def _parts(log: Log, folder: Path) -> Any:
+    """Two files of Parquet."""
+    for i, part in enumerate((slice(0, 1), slice(1, None))):
+        (folder / "parts").mkdir(exist_ok=True)
+        pl.DataFrame(log, strict=False)[part].write_parquet(folder / "parts" / f"{i}.parquet")
+    return folder / "parts"
+
+
+def _table(log: Log, folder: Path) -> Any:
+    ibis = pytest.importorskip("ibis")
+    return ibis.duckdb.connect().read_parquet(_parquet(log, folder))
+
+
+SOURCES: dict[str, Callable[[Log, Path], Any]] = {
+    "dictionary": lambda log, _: log,
+    "objects": lambda log, _: {name: np.array(list(values), dtype=object) for name, values in log.items()},
+    "pandas": lambda log, _: pd.DataFrame(log),
+    "Polars": lambda log, _: pl.DataFrame(log, strict=False),
+    "Arrow": lambda log, _: pa.table(log),
+    "Parquet": _parquet,
+    "folder": _parts,
+    "CSV": _csv,
+    "packed": _packed,
+    "JSON lines": _jsonl,
+    "Ibis": _table,
+}
+every_source = pytest.mark.parametrize("source", SOURCES)
+with_places = pytest.mark.parametrize("source", [source for source in SOURCES if source != "Ibis"])
+
+
+def row_of(source: str, row: int) -> str:
+    """The place of a row, as messages name it."""
+    if source == "folder":
+        return f"/{int(row > 1)}.parquet, row {row - (row > 1)}: "
+    name, line = ("line", row + (source != "JSON lines")) if source in ("CSV", "packed", "JSON lines") else ("row", row)
+    return f", {name} {line}: "
+
+
+def long_log(rows: int = 20_000, seed: int = 0, **changes: Any) -> Log:
+    rng = np.random.default_rng(seed)
+    state, action = rng.integers(5, size=rows), rng.integers(3, size=rows)
+    shares = np.random.default_rng(1).dirichlet(np.ones(5), size=(5, 3))
+    shares[0, 0] = changes.get("first_row", shares[0, 0])
+    successor = (rng.random((rows, 1)) > shares[state, action].cumsum(axis=1)).sum(axis=1).clip(0, 4)
+    return {"state": state, "action": action, "reward": rng.random(rows), "next_state": successor}
+
+
+NAMES: Log = {"gamma": 0.9, "states": list(range(5)), "actions": list(range(3)), "reward_range": (0.0, 1.0)}
+
+
+# --- counts ---------------------------------------------------------------------------------------------------------
+
+
+def test_counts_are_those_of_the_rows() -> None:
+    data = from_transitions(LOG, gamma=0.9)
+    assert (data.process.states, data.process.actions) == (("home", "road"), ("go", "wait"))
+    assert data.visits.tolist() == [[2, 1], [2, 1]]
+    assert (data.rows, data.reward_range) == (6, (0.0, 1.0))
+    counts = data.counts
+    assert dict(zip(counts.key.tolist(), counts.count.tolist(), strict=True)) == {1: 2, 2: 1, 4: 1, 5: 1, 7: 1}
+    assert counts.rewards_above(0.0).tolist() == [0.0, 0.5, 1.0, 0.25]
+
+
+@pytest.mark.parametrize("distinct", [3, 5000])
+def test_the_digest_does_not_depend_on_order_or_threads(distinct: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    log = long_log(200_000)
+    log["reward"] = np.round(log["reward"] * distinct) / distinct * 0.1  # no sums of these are exact in floats
+    digests = set()
+    for _ in range(3):
+        order = rng.permutation(200_000)
+        path = _parquet({name: column[order] for name, column in log.items()}, tmp_path)
+        digests.add(from_transitions(path, **NAMES).sample.digest)
+    assert len(digests) == 1
+    data = from_transitions(log, **NAMES)
+    pair = log["state"] * 3 + log["action"]
+    assert np.allclose(data.counts.rewards_above(0.0), np.bincount(pair, weights=log["reward"], minlength=15), rtol=1e-12)
+    changed = {**log, "reward": np.where(np.arange(200_000) == 7, 0.05, log["reward"])}
+    assert from_transitions(changed, **NAMES).sample != data.sample
+
+
+def test_two_logs_of_one_process_are_two_samples_of_one_problem(tmp_path: Path) -> None:
+    one, two = (from_transitions(long_log(seed=seed), **NAMES) for seed in (1, 2))
+    assert one.spec == two.spec
+    assert one.sample != two.sample
+    assert one != two
+    assert from_transitions(long_log(seed=1), **{**NAMES, "gamma": 0.8}).spec != one.spec
+    parts = one.split(3, seed=1)
+    assert sum(part.rows for part in parts) == one.rows
+    np.testing.assert_array_equal(parts[0].visits + parts[1].visits + parts[2].visits, one.visits)
+    rr.save(one, tmp_path / "log.npz")
+    assert rr.load(tmp_path / "log.npz") == one
+
+
+def test_two_processes_are_told_apart_and_one_is_not() -> None:
+    alarms = 0
+    for seed in range(30):
+        one, two = (from_transitions(long_log(5_000, seed=100 + 2 * seed + i), **NAMES) for i in (0, 1))
+        found = same_process(one, two)
+        assert found is not None
+        alarms += found.p_value < 0.01
+    assert alarms <= 4  # 0.3 are expected; more than 4 come with probability 1e-5
+    shares = np.random.default_rng(1).dirichlet(np.ones(5), size=(5, 3))[0, 0]
+    changed = shares + np.where(np.arange(5) == shares.argmax(), -0.1, 0.1 / 4)
+    three = from_transitions(long_log(100_000, seed=7, first_row=changed), **NAMES)
+    found = same_process(from_transitions(long_log(100_000, seed=8), **NAMES), three)
+    assert found is not None
+    assert found.p_value < 1e-6
+    assert (found.state, found.action) == (0, 0)
+
+
+@pytest.mark.parametrize("many", [2, 1200])
+def test_huge_rewards_get_a_sentence_and_no_warning(many: int) -> None:
+    log = {name: [1, 2] * (many // 2) for name in ("state", "action", "next_state")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data = from_transitions(log | {"reward": np.linspace(-1.0, 1.0, many) * 1e308}, gamma=0.9)
+        assert str(data.summary())
+        assert sum(part.rows for part in data.split(2)) == many
+        for ask in (lambda: rr.diagnose(data), lambda: rr.solve(data, rr.PlugInPolicy(0.1, 0.05, 0.2), shared_seed=1)):
+            with pytest.raises(rr.InvalidInput, match=r"values beyond 64-bit numbers\. Divide the rewards"):
+                ask()
+
+
+# --- names ----------------------------------------------------------------------------------------------------------
+
+
+@every_source
+@pytest.mark.parametrize("names", [["b", "a", "x, y", ""], [3, -2, 10, 2**53 + 1], [1.0, 2.0, -3.0, 0.0]])
+def test_names_are_texts_or_whole_numbers_everywhere(source: str, names: list[Any], tmp_path: Path) -> None:
+    names = names[:3] if "" in names and source in ("CSV", "packed") else names
+    log = {"state": names, "action": names, "reward": [i / 4 for i in range(len(names))], "next_state": names[::-1]}
+    data = from_transitions(SOURCES[source](log, tmp_path), gamma=0.9)
+    assert data.process.states == tuple(sorted(map(int, names) if 3 in names or 1.0 in names else names))
+    assert {type(name) for name in data.process.states} <= {str, int}
+    assert data == from_transitions(log, gamma=0.9)
+
+
+STEPS: Log = {"walk": [0, 0, 0, 1, 1], "step": [0, 1, 2, 0, 1], "state": [0, 1, 2, 1, 2], "action": [0, 1, 0, 1, 1]}
+STEPS |= {"reward": [0, 1, 0, 0, 1], "done": [0, 0, 1, 0, 1], "next_state": [1, 2, NAN, 2, NAN]}
+READ: Log = {"gamma": 0.9, "done": "done", "episode": "walk", "order": "step"}
+
+
+@every_source
+def test_floats_that_are_whole_are_whole_numbers(source: str, tmp_path: Path) -> None:
+    """NaN stands where an episode ended."""
+    data = from_transitions(SOURCES[source](STEPS, tmp_path), **READ)
+    assert data.process.states == (0, 1, 2, "(end)")
+    assert data == from_transitions(STEPS | {"next_state": [1, 2, 0, 2, 0]}, **READ)
+    assert data.flaws == (0, 0, 0, 0)
+    odd = from_transitions(SOURCES[source](STEPS | {"next_state": [1.0, 2.0, 0.5, 2.0, math.inf]}, tmp_path), **READ)
+    assert odd == data  # what comes after the end need not be a name
+    assert "the next state is missing (2 rows are wrong)" in refused(SOURCES[source](STEPS, tmp_path))
+
+
+def test_other_columns_of_frames() -> None:
+    after: list[Any] = [1, 2, None, 2, None]
+    data = from_transitions(STEPS, **READ)
+    columns: list[Any] = [
+        pd.array(after, dtype="Int64"), np.array(STEPS["next_state"], dtype=np.float32), pd.Series(after, dtype=object),
+        pd.Series([pd.NA if one is None else one for one in after], dtype=object), after,
+    ]  # fmt: skip
+    for column in columns:
+        frame = STEPS | {"next_state": column}
+        for made in (frame, pd.DataFrame(frame)) if isinstance(column, list) else (pd.DataFrame(frame),):
+            assert from_transitions(made, **READ) == data
+    assert from_transitions(STEPS | {"next_state": [None] * 5, "done": [1] * 5}, **READ).n_states == 4
+    texts = STEPS | {"state": list("abcba"), "next_state": [NAN] * 5, "done": [True] * 5}  # a bandit
+    assert from_transitions(pd.DataFrame(texts), **READ).n_states == 4
+    many = TWO | {"walk": [uuid.UUID(int=1)] * 2, "at": [datetime.timedelta(days=10), datetime.timedelta(days=9)]}
+    data = from_transitions(many, gamma=0.9, episode="walk", order="at")  # as texts they would be in another order
+    assert data.starts is not None
+    assert data.starts.tolist() == [0, 1]
+    assert from_transitions(TWO | {"reward": [Decimal("1.5"), True]}, gamma=0.9).reward_range == (1.0, 1.5)
+    for series, states in (
+        (pd.Categorical([1, 2]), (1, 2)), (pd.Categorical(["b", "a"]), ("a", "b")), ([np.str_("a"), "b"], ("a", "b")),
+        ([np.int8(3), 2], (2, 3)), (pl.Series([1, 2], dtype=pl.Int128), (1, 2)),
+        (pl.Series(["b", "a"], dtype=pl.Categorical), ("a", "b")),
+    ):  # fmt: skip
+        both = TWO | {"state": series, "next_state": series}
+        frame_of = pl.DataFrame if isinstance(series, pl.Series) else pd.DataFrame
+        assert from_transitions(frame_of(both), gamma=0.9).process.states == states
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [True, False], [0.5, 1.0], [Decimal("1.10"), Decimal("2.5")], [datetime.date(2026, 1, 31)] * 2, [b"a", b"b"],
+        [datetime.datetime(2026, 1, 31)] * 2, [datetime.timedelta(days=1)] * 2, [uuid.UUID(int=1)] * 2,
+        [(1, 2), (3, 4)], [{"a": 1}, {"a": 2}], [1j, 2j], [2**64, 1], [2.0**53, 1.0], [1, "1"], [1, 2.5], ["1", b"1"],
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_neither_text_nor_whole_number_is_refused(names: list[Any], tmp_path: Path) -> None:
+    log = TWO | {"state": names, "next_state": names}
+    sources: list[Any] = [log, pd.DataFrame(log)]
+    if len({type(name) for name in names}) == 1 and not isinstance(
+        names[0], (tuple, dict, uuid.UUID, complex, int, datetime.timedelta)
+    ):
+        sources += [SOURCES[kind](log, tmp_path) for kind in ("Polars", "Arrow", "Parquet")]
+        sources.append({name: np.array(column) for name, column in log.items()})
+    for source in sources:
+        said = refused(source)
+        assert "a text or a whole number" in said
+        assert "ast" in said  # it to text
+    if not isinstance(names[0], (str, int)) or isinstance(names[0], bool):
+        with pytest.raises(rr.InvalidInput, match=r"a name must be a text or a whole number.* Cast it to text"):
+            from_transitions(LOG, gamma=0.9, states=[[names[0]]] if isinstance(names[0], tuple) else names)
+
+
+@pytest.mark.parametrize("row", [1, 3999])
+@pytest.mark.parametrize(("usual", "rare"), [([1, 2], "two"), (["1", "2"], 1), ([1, 2], True), ([1, 2], (1, 2))])
+def test_a_rare_value_of_another_type_is_refused_with_its_row(usual: list[Any], rare: Any, row: int) -> None:
+    names = usual * 2000
+    names[row] = rare
+    log = {"state": names, "action": names, "reward": [0.0] * 4000, "next_state": names}
+    for source in (log, pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in log.items()})):
+        assert refused(source).startswith(f"from_transitions, row {row + 1}: the state must be a text or a whole")
+
+
+@pytest.mark.parametrize(
+    ("labels", "states"),
+    [
+        (["1", "-2", "10"], (-2, 1, 10)),
+        (["1.0", "2.0", "10"], (1, 2, 10)),
+        (["true", "2026-01-31"], ("2026-01-31", "true")),
+        (["01", "02"], ("01", "02")),
+        (["12345678901234567890", "12345678901234567891"], (12345678901234567890, 12345678901234567891)),
+        (["1" * 39, "2" * 39], ("1" * 39, "2" * 39)),
+        (["it's {0}", 'a ""b""'], ('a ""b""', "it's {0}")),
+    ],
+)
+def test_names_of_text_files_are_whole_numbers_if_all_are(
+    labels: list[str], states: tuple[Any, ...], tmp_path: Path
+) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(text_of({"state": labels, "action": labels, "reward": [0] * len(labels), "next_state": labels}))
+    found = from_transitions(path, gamma=0.9).process.states
+    assert found == states
+    assert list(map(type, found)) == list(map(type, states))
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [("01", "1"), ("1.10", "1.1"), ("1e3", "1000"), ("0", "-0.0"), ("0", "-0"), ("a", "7"), ("0.5", "1"), (".5", "5.")],
+)
+def test_names_of_several_kinds_and_fractions_are_refused(one: str, two: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    for names in ([one, two], [two, one]):
+        path.write_text(text_of(TWO | {"state": names}))
+        assert f"{path}, line " in refused(path)
+        path.write_text(text_of(TWO | {"state": names, "next_state": names}))
+        assert "declare all names as texts (states=..., actions=...)" in refused(path)
+    assert from_transitions(path, gamma=0.9, states=[one, two]).process.states == (one, two)
+
+
+def test_late_values_count_as_early_ones(tmp_path: Path) -> None:
+    path, many = tmp_path / "log.csv", "1,0,1,2\n" * 120_000
+    path.write_text("state,action,reward,next_state\n" + many + "2,0,0.25,1\n")
+    assert sorted(from_transitions(path, gamma=0.9).reward.tolist()) == [0.25, 1.0]
+    path.write_text("state,action,reward,next_state\n" + many + "01,0,0,1\n")
+    assert "log.csv, line 120002: the state is a text, and others are whole numbers, got '01'" in refused(path)
+    path.write_text("state,action,reward,next_state\n1,0,0,2\n1.0,0,0,2\n1,0,0,2.0\n2,0,1,1\nNA,0,1,1\n")
+    data = from_transitions(path, gamma=0.9, states=["1", "1.0", "2", "2.0", "NA"])
+    assert data.n_states == 5
+    assert "line 6: the state is a mark of missing values, got 'NA'" in refused(path)
+    path.write_text("state,action,reward,next_state\n1,0,0,2\n1.0,0,0,2\n1,0,0,2.0\n2,0,1,1\n")
+    assert from_transitions(path, gamma=0.9).count.tolist() == [3, 1]
+
+
+def test_a_state_may_be_several_columns(tmp_path: Path) -> None:
+    log = {"x": [0, 0, 1], "y": ["a", "b", "a"], "x2": [0.0, 1.0, NAN], "y2": ["b", "a", None]}
+    log |= {"action": [0, 0, 1], "reward": [1, 2, 3], "done": [0, 0, 1]}
+    both: Log = {"gamma": 0.9, "state": ["x", "y"], "next_state": ["x2", "y2"], "done": "done"}
+    for source in ("dictionary", "CSV", "Parquet"):
+        data = from_transitions(SOURCES[source](log, tmp_path), **both)
+        assert data.process.states == ((0, "a"), (0, "b"), (1, "a"), END)
+        assert data.process.state_names[0] == "0, a"
+        assert from_transitions(SOURCES[source](log, tmp_path), **both, states=data.process.states[:-1]) == data
+
+
+# --- ends and episodes ----------------------------------------------------------------------------------------------
+
+
+def test_the_end_is_a_state_of_its_own() -> None:
+    log = {**LOG, "done": [False, False, True, False, False, True]}
+    data = from_transitions(log, gamma=0.9, done="done")
+    assert data.process.states == ("home", "road", END)
+    assert data.visits.sum() == 6
+    assert [key % 3 for key in data.key.tolist()].count(2) == 2
+    assert 'a state is called "(end)"' in refused({**log, "state": [END] * 6}, done="done")
+    assert "reward_range must hold 0" in refused({**log, "reward": [1.5] * 6}, done="done", reward_range=(1, 2))
+
+
+@with_places
+@pytest.mark.parametrize(("value", "good"), [("true", True), ("0", True), ("1.0", True), ("2", False), ("yes", False)])
+def test_an_end_is_true_or_false(source: str, value: str, good: bool, tmp_path: Path) -> None:
+    for done in (["False", value], [False, value == "true"]) if good else (["False", value],):
+        made = SOURCES[source](TWO | {"done": done}, tmp_path)
+        if good:
+            assert from_transitions(made, gamma=0.9, done="done").rows == 2
+        else:
+            assert f"{row_of(source, 2)}done must be true or false" in refused(made, done="done")
+
+
+@with_places
+def test_an_order_of_texts_is_one_of_numbers_or_of_times(source: str, tmp_path: Path) -> None:
+    times = ["2024-01-31 09:59:00Z", "2024-01-31 09:59:00.5+00:00"]
+    for steps, first in (
+        (["9", "10"], "a"), (["10", "9"], "b"), (["10:00", "09:59"], "b"), (["9:59", "10:00"], "a"), (times, "a"),
+        (times[::-1], "b"), (["2024-1-5", "2024-1-10"], "a"), (["2024-01-01 10:00+02:00", "2024-01-01 09:00Z"], "a"),
+    ):  # fmt: skip
+        made = SOURCES[source]({**TWO, "walk": [1, 1], "step": steps}, tmp_path)
+        data = from_transitions(made, gamma=0.9, episode="walk", order="step")
+        assert data.starts is not None
+        assert data.process.states[int(data.starts.argmax())] == first
+    for steps, row in (
+        (["9", "x"], 2), (["step_9", "step_10"], 1), (["Mon", "Tue"], 1), (["31.12.2023", "01.01.2024"], 1),
+        (["12:01 AM", "01:00 AM"], 1), (["01/02/24", "02/01/24"], 1), (["9 ms", "10 ms"], 1), (["1_0", "9"], 1),
+        (["2024-01-31", "9"], 2), (["b", "a"], 1),
+    ):  # fmt: skip
+        said = refused(SOURCES[source]({**TWO, "walk": [1, 1], "step": steps}, tmp_path), episode="walk", order="step")
+        where = f"{row_of(source, row)}the order must be a number in all rows"
+        assert where in said or f"{row_of(source, 3 - row)}the order" in said
+
+
+@every_source
+def test_flaws_of_episodes_are_counted(source: str, tmp_path: Path) -> None:
+    """Four walks: one goes on after its end, one breaks off, one does not go on where it was, one is well."""
+    log = {
+        "state": ["a", "b", "c", "d", "a", "b", "d", "d"], "action": [0] * 8, "reward": [0.0] * 8,
+        "next_state": ["b", "b", "d", "d", "b", "c", "b", "b"], "done": [0, 1, 0, 1, 0, 1, 0, 1],
+        "game": [1, 1, 1, 1, 2, 3, 4, 4], "step": [0, 1, 2, 3, 0, 0, 0, 1],
+    }  # fmt: skip
+    options: Log = {"gamma": 0.9, "done": "done", "episode": "game", "order": "step"}
+    data = from_transitions(SOURCES[source](log, tmp_path), **options)
+    assert (data.flaws.broken, data.flaws.cut, data.flaws.after) == (1, 1, 1)
+    assert data.starts is not None
+    assert data.starts.tolist() == [2, 1, 0, 1, 0]
+    assert data.ended is not None
+    assert data.ended.tolist() == [0, 2, 1, 1, 0]
+    rr.save(data, tmp_path / "log.npz")
+    again = rr.load(tmp_path / "log.npz")
+    assert again.summary().warnings == data.summary().warnings
+    for said in ("1 step of episodes does not go on", "1 of 4 episodes breaks off", "1 row of episodes comes after",
+                 "3 states both end episodes (4 rows) and are left in other rows, such as b"):  # fmt: skip
+        assert said in str(again.summary())
+    assert "ends episodes" not in str(from_transitions({**log, "next_state": ["b", None] * 4}, **options).summary())
+    assert from_transitions(log, gamma=0.9, episode="game", order="step").flaws.cut == 0  # nobody says what an end is
+
+
+PATIENTS: Log = {
+    "patient": ["p", "p", "q", "p", "q", "r"], "day": [1, 3, 1, 2, 2, 1],
+    "state": ["ill", "well", "ill", "ill", "ill", "well"], "action": ["wait", "go", "treat", "treat", "wait", "go"],
+    "reward": [0.0, 1.0, 0.0, 0.25, 0.5, 1.0],
+}  # fmt: skip
+
+
+@every_source
+def test_the_next_state_is_that_of_the_next_row(source: str, tmp_path: Path) -> None:
+    """Of six rows three are the last ones of their episodes."""
+    follow: Log = {"gamma": 0.9, "episode": "patient", "order": "day"}
+    data = from_transitions(SOURCES[source](PATIENTS, tmp_path), **follow)
+    rows = {"state": ["ill"] * 3, "action": ["wait", "treat", "treat"], "reward": [0.0, 0.25, 0.0]}
+    steps = rows | {"next_state": ["ill", "well", "ill"], "patient": ["p", "p", "q"], "day": [1, 2, 1]}
+    assert data == from_transitions(steps, **follow, reward_range=data.reward_range, states=data.process.states)
+    assert (data.rows, data.flaws.dropped, data.flaws.broken) == (3, 3, 0)
+    assert "3 last rows of episodes are left out" in str(data.summary())
+
+    ends = from_transitions(SOURCES[source](PATIENTS, tmp_path), **follow, last="end")
+    named = PATIENTS | {"next_state": ["ill", "", "ill", "well", "", ""], "done": [0, 1, 0, 0, 1, 1]}
+    assert ends == from_transitions(named, **follow, done="done")
+    assert (ends.rows, ends.flaws.dropped) == (6, 0)
+
+    done = PATIENTS | {"done": [0, 1, 0, 0, 0, 1]}  # which says of p and r that they ended, and of q that it did not
+    wins = from_transitions(SOURCES[source](done, tmp_path), **follow, done="done")
+    assert (wins.rows, wins.flaws.dropped, wins.flaws.cut, wins.n_states) == (5, 1, 0, 3)
+    both = from_transitions(SOURCES[source](done, tmp_path), **follow, done="done", last="end")
+    assert both == ends
+
+
+def test_what_is_told_of_next_rows(tmp_path: Path) -> None:
+    follow: Log = {"episode": "patient", "order": "day"}
+    assert "there is no column 'next_state' for the next state" in refused(PATIENTS, episode="patient")
+    assert "name episode=... and order=..." in refused(PATIENTS)
+    assert "must tell the rows of an episode apart, and 3 have" in refused(PATIENTS | {"day": [1] * 5 + [2]}, **follow)
+    assert "last must be 'drop' or 'end', got 'keep'" in refused(PATIENTS, **follow, last="keep")
+    assert "last='end' is for logs without" in refused(PATIENTS | {"next_state": ["ill"] * 6}, **follow, last="end")
+    bad = _csv(PATIENTS | {"state": ["ill", "well", None, "ill", "ill", "well"]}, tmp_path)
+    assert refused(bad, **follow) == f"{bad}, line 4: the state is missing. Mend the row or leave it out."
+    bad = _csv(PATIENTS | {"state": ["ill", None, "ill", "ill", "ill", "well"]}, tmp_path)
+    assert refused(bad, **follow).startswith(f"{bad}, line 5: the next state is missing. ")
+    binned = {**PATIENTS, "state": [39.5, 36.5, 38.0, 38.5, 40.0, 36.0]}
+    data = from_transitions(binned, gamma=0.9, **follow, bins={"state": rr.Bins([37.0])})
+    assert (data.process.states, data.flaws.dropped) == (("below 37", "37 or more"), 3)
+
+
+# --- bins -----------------------------------------------------------------------------------------------------------
+
+WARM: Log = {
+    "warm": [9.999, 10.0, 19.5, 20.0, -1e300, 1e9], "action": [0, 1, 0, 1, 0, 1],
+    "reward": [0.0, 0.25, 0.5, 0.75, 1.0, 0.0], "next_warm": [10.0, 20.0, 5.0, 15.0, 25.0, -1e9],
+}  # fmt: skip
+OF_WARM: Log = {"gamma": 0.9, "state": "warm", "next_state": "next_warm"}
+BINS = rr.Bins([10, 20])
+
+
+def test_names_of_bins_are_readable_and_tell_them_apart() -> None:
+    assert rr.Bins([-1, 1e-3, 1e20]).labels == ("below -1", "[-1, 0.001)", "[0.001, 1e+20)", "1e+20 or more")
+    assert len(set(rr.Bins([0.1, float(np.nextafter(0.1, 1.0)), 0.3]).labels)) == 4
+    assert rr.Bins([-0.0]) == rr.Bins([0])
+    assert rr.Bins(np.array([1, 2])) == rr.Bins((1.0, 2.0))  # type: ignore[arg-type]
+    bad: list[Any] = [[], [2, 1], [1, 1], [NAN], [math.inf], "10,20", 5, None, [[1, 2]], ["1"], list(range(1001))]
+    for edges in bad:
+        with pytest.raises(rr.InvalidInput, match=r"^Bins: edges must"):
+            rr.Bins(edges)
+
+
+@every_source
+def test_bins_are_those_of_numpy(source: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    bins = rr.Bins(np.unique(np.round(rng.normal(size=40), 2)).tolist())
+    values = np.concatenate(
+        [rng.normal(size=300), bins.edges, np.nextafter(bins.edges, 9), np.nextafter(bins.edges, -9)]
+    )
+    log = {"warm": values, "action": values, "reward": np.zeros(values.size), "next_warm": values[::-1]}
+    made = SOURCES[source](log, tmp_path)
+    data = from_transitions(made, **OF_WARM, bins={"warm": bins, "action": rr.Bins([0.0])})
+    assert data.process.states == bins.labels
+    expected = np.bincount(np.digitize(values, bins.edges), minlength=len(bins.labels))
+    assert data.visits.sum(axis=1).tolist() == expected.tolist()
+    assert data.process.actions == ("below 0", "0 or more")
+
+
+def test_other_edges_are_another_problem(tmp_path: Path) -> None:
+    one = from_transitions(WARM, **OF_WARM, bins={"warm": BINS})
+    assert one == from_transitions(WARM, **OF_WARM, bins={"warm": rr.Bins([10.0, 20.0])})
+    named = from_transitions({**WARM, "t": WARM["warm"]}, **OF_WARM | {"state": "t"}, bins={"t": BINS})
+    assert named == one  # what a file calls its columns is no part of the problem
+    rr.save(one, tmp_path / "log.npz")
+    assert rr.load(tmp_path / "log.npz").process == one.process
+    further = {**WARM, "warm": [10.0] * 6, "next_warm": [15.0] * 6}
+    two, three = (from_transitions(further, **OF_WARM, bins={"warm": rr.Bins(x)}) for x in ([10, 20], [10, 20, 30]))
+    assert two.process.states == BINS.labels  # also those that were not seen
+    with pytest.raises(rr.InvalidInput, match="two declared processes"):
+        rr.same_process(two, three)
+
+
+@pytest.mark.parametrize(
+    ("changes", "bins", "said"),
+    [
+        ({}, {"warm": "quantiles"}, "must be Bins.*Edges from the data would make every log another problem"),
+        ({}, [10, 20], "must say which column has which"),
+        ({}, {"next_warm": BINS}, "Next states have the bins of the states"),
+        ({"warm": ["hot"] * 6}, {"warm": BINS}, "bins need a column of numbers, got VARCHAR in 'warm'"),
+        ({"warm": np.ones(6, dtype=bool)}, {"warm": BINS}, "bins need a column of numbers, got BOOLEAN"),
+        (
+            {"warm": [1.0, NAN, 1, 1, 1, math.inf]},
+            {"warm": BINS},
+            r"row 2: the state must be a finite number.*\(2 rows",
+        ),
+    ],
+)
+def test_bins_that_do_not_fit_get_one_sentence(changes: Log, bins: Any, said: str) -> None:
+    with pytest.raises(rr.InvalidInput, match=said):
+        from_transitions({**WARM, **changes}, **OF_WARM, bins=bins)
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
+
+
+@with_places
+def test_all_that_is_wrong_is_said_at_once(source: str, tmp_path: Path) -> None:
+    log = {
+        "state": ["a", None, "a", "b", "a", None], "action": ["x", "x", "y", None, "x", "x"],
+        "reward": [1.0, 0.0, NAN, 0.0, 7.0, 0.0], "next_state": ["b", "a", "a", "c", "b", "a"],
+        "done": [0, 0, 0, 0, 2, 0],
+    }  # fmt: skip
+    said = refused(
+        SOURCES[source](log, tmp_path), done="done", states=["a", "b"], actions=["x", "y"], reward_range=(0, 1)
+    )
+    for row, what in (
+        (3, "the reward must be a finite number"), (5, "the reward is outside reward_range [0, 1]"),
+        (2, "the state is missing (2 rows are wrong)"), (4, "the action is missing"),
+        (4, "the next state is not among the 2 states"), (5, "done must be true or false, or 1 or 0, got "),
+    ):  # fmt: skip
+        assert f"{row_of(source, row).split(', ')[-1]}{what}" in said
+    assert said.count("log") < 3  # a file is named once
+
+
+def test_all_that_is_not_given_is_said_at_once(tmp_path: Path) -> None:
+    source = _csv({"page": ["a"], "offer": ["b"], "reward": [0.5], "next_page": ["c"]}, tmp_path)
+    with pytest.raises(rr.InvalidInput) as refusal:
+        from_transitions(source)
+    for word in ("'state'", "'action'", "'next_state'", "page, offer, reward and next_page", "gamma=..., the discount"):
+        assert word in str(refusal.value)
+    with pytest.raises(rr.InvalidInput, match="give gamma"):
+        from_transitions(LOG)
+    with pytest.raises(rr.InvalidInput, match="gamma must be a discount"):
+        from_transitions(LOG, gamma=1.0)
+
+
+BROKEN: dict[str, tuple[Any, Log, str]] = {
+    "missing column": (LOG, {"reward": "rewrd"}, r"no column 'rewrd' for the reward. Did you mean 'reward'"),
+    "unknown state": (LOG, {"states": ["home"]}, r"row 3: the state is not among the 1 states .* got 'road'"),
+    "mixed types": ({**LOG, "next_state": [1, 2, 1, 2, 1, 2]}, {}, r"must be of one type"),
+    "negative gamma": (LOG, {"gamma": -0.5}, r"gamma must be a discount in \[0, 1\), got -0.5"),
+    "lengths": ({**LOG, "reward": [0.0]}, {}, r"must have one length"),
+    "one column twice": (LOG, {"next_state": "state"}, r"state and next_state must be two columns"),
+    "an order alone": (LOG, {"order": "reward"}, r"Name episode"),
+    "a text": ({**LOG, "state": "ababab"}, {}, r"column 'state' must be a list with one entry a row"),
+    "a table": ({**LOG, "state": np.zeros((6, 2))}, {}, r"column 'state' must be a list with one entry a row"),
+    "initial": (LOG, {"initial": {"hom": 1.0}}, r"initial=... names 'hom', which is no state. Did you mean 'home'"),
+    "twice": (pd.DataFrame([[1] * 5], columns=["state", *LOG]), {}, r"two columns are called 'state'. Rename one"),
+    "capitals": ({**LOG, "State": LOG["state"]}, {"next_state": "State"}, r"differ by capitals only"),
+    "too many": ({**LOG, "state": [*"abcdef"]}, {}, r"8 different states, more than 7"),
+    "a mask without names": (LOG, {"allowed": [[True, True]] * 2}, r"Give states=... and actions=... beside it"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_broken_logs_get_one_sentence(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "_MOST_STATES", 7)
+    content, options, said = BROKEN[kind]
+    with pytest.raises(rr.InvalidInput, match=said) as refusal:
+        from_transitions(content, **{"gamma": 0.9, **options})
+    assert "\n" not in str(refusal.value)
+
+
+@with_places
+def test_rewards_are_numbers_or_true_and_false(source: str, tmp_path: Path) -> None:
+    plain = from_transitions(TWO, gamma=0.9)
+    assert from_transitions(SOURCES[source]({**TWO, "reward": [True, False]}, tmp_path), gamma=0.9) == plain
+    assert from_transitions(SOURCES[source]({**TWO, "reward": ["True", "false"]}, tmp_path), gamma=0.9) == plain
+    for bad in ("yes", "1_0", "nan", "inf"):
+        said = refused(SOURCES[source]({**TWO, "reward": ["1", bad]}, tmp_path))
+        assert f"{row_of(source, 2)}the reward must be a finite number" in said
+
+
+PAIRS = "state,action\nhome,go\nhome,wait\nroad,go\nroad,wait\nroad,swim\n"
+
+
+def test_pairs_that_are_allowed_come_from_a_file_or_a_frame(tmp_path: Path) -> None:
+    (tmp_path / "pairs.csv").write_text(PAIRS)
+    mask = [[True, False, True], [True, True, True]]
+    table = {"states": ["home", "road"], "actions": ["go", "swim", "wait"], "allowed": mask}
+    expected = from_transitions(LOG, gamma=0.9, **table)  # type: ignore[arg-type]
+    columns = {"state": ["home", "home", "road", "road", "road"], "action": ["go", "wait", "go", "wait", "swim"]}
+    frames = [columns, pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns)]
+    for allowed in (tmp_path / "pairs.csv", str(tmp_path / "pairs.csv"), *frames):
+        read = from_transitions(_csv(LOG, tmp_path), gamma=0.9, allowed=allowed)
+        assert read.process == expected.process
+        assert read == expected
+    ends = from_transitions({**LOG, "done": [0] * 5 + [1]}, gamma=0.9, done="done", allowed=columns)
+    assert ends.allowed.tolist() == [*mask, [True] * 3]
+    for wrong in ([(0, 1), (1, 1)], np.ones((2, 2)), [["home", "go"]], [[True], [True, False]], 1):
+        assert "allowed must be a file or columns of pairs" in refused(LOG, allowed=wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("state,action\nhome,go\nroad,go\n", "the action is not among the 1 actions in the list of allowed pairs"),
+        ("state,action\nhome,go\nroad,wait\nroad,go\n", "line 3: the log has wait in home, which is not allowed"),
+        ("state,action\n", "has no rows"),
+        ("room,action\nhome,go\n", "there is no column 'state' for the state. It has room and action"),
+        ("state,action\nhome,\n", "line 2: the action is missing"),
+    ],
+)
+def test_wrong_lists_of_pairs(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "pairs.csv").write_text(text)
+    assert said in refused(_csv(LOG, tmp_path), allowed=tmp_path / "pairs.csv")
+
+
+# --- summaries ------------------------------------------------------------------------------------------------------
+
+
+def test_a_summary_says_what_is_missing_and_who_acted_how() -> None:
+    summary = from_transitions(LOG, gamma=0.9, states=["home", "road", "sea"]).summary()
+    assert (summary.rows, summary.states, summary.never_tried, summary.never_left) == (6, 3, 2, 1)
+    assert "2 pairs never tried, such as go in sea" in str(summary)
+    assert "1 state never left, such as sea" in str(summary)
+    assert "actions taken:\n  home: go 67 %, wait 33 %" in str(summary)
+    rng = np.random.default_rng(1)
+    log = {"state": rng.integers(1500, size=30_000), "action": rng.integers(9, size=30_000), "reward": [0.0] * 30_000}
+    summary = from_transitions(log | {"next_state": log["state"]}, gamma=0.9).summary()
+    lines = str(summary).splitlines()
+    start = lines.index("actions taken:")
+    assert lines[start + 6] == "  1495 more states in summary().behaviour"
+    assert all("others" in line for line in lines[start + 1 : start + 6])
+    told = json.loads(json.dumps(summary.to_json()))
+    assert (len(told["behaviour"]), told["behaviour_left_out"]) == (1000, 500)
