@@ -22,13 +22,8 @@ from replicable_rl.diagnose.tail import times_for_the_next
 from replicable_rl.errors import InvalidInput
 from replicable_rl.randomness import sample_stream
 from replicable_rl.rules import EmpiricalModel
-<<<<<<< HEAD
 from tests.statistics import ALPHA, SEED, sampled_log
-from tests.test_data import LOG, NAMES, long_log
-=======
-from tests.statistics import ALPHA, SEED
 from tests.test_logs import LOG, NAMES, long_log
->>>>>>> 1a8cd2a (Count every log as one relation that one dialect of SQL asks, refuse all that is wrong at once, and take next states from next rows)
 
 pytestmark = pytest.mark.usefixtures("one_database")
 

@@ -147,7 +147,9 @@ def test_the_digest_does_not_depend_on_order_or_threads(distinct: int, tmp_path:
     assert len(digests) == 1
     data = from_transitions(log, **NAMES)
     pair = log["state"] * 3 + log["action"]
-    assert np.allclose(data.counts.rewards_above(0.0), np.bincount(pair, weights=log["reward"], minlength=15), rtol=1e-12)
+    assert np.allclose(
+        data.counts.rewards_above(0.0), np.bincount(pair, weights=log["reward"], minlength=15), rtol=1e-12
+    )
     changed = {**log, "reward": np.where(np.arange(200_000) == 7, 0.05, log["reward"])}
     assert from_transitions(changed, **NAMES).sample != data.sample
 
