@@ -115,7 +115,7 @@ def _check_run(run: object, source: Source, name: str) -> None:
         raise InvalidInput(f"{name}: values must be a table ({source.n_states}, {n_actions}), got shape {q.shape}.")
     if policy is not None:
         whole = policy.dtype.kind == "i" and policy.shape == (source.n_states,)
-        if not whole or policy.min() < 0 or policy.max() >= n_actions:
+        if not whole or policy.view(np.uint64).max() >= n_actions:  # -1 is 2**64 - 1
             rule = f"{source.n_states} integers in 0..{n_actions - 1}"
             raise InvalidInput(f"{name}: a policy must be {rule}, got {shown(policy)}.")
         source.support.refuse_others(name, policy)

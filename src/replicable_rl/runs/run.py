@@ -59,11 +59,15 @@ def freeze_array(name: str, output: Any) -> Any:
         array = np.asarray(None)
     if array.dtype.kind not in "iufb" or array.ndim == 0 or array.size == 0:
         raise InvalidInput(f"Run: {name} must be an array of numbers, got {shown(output)}.")
-    with np.errstate(over="ignore"):  # refused below
-        frozen = array.astype(np.float64) + 0.0 if array.dtype.kind == "f" else array.astype(np.int64)
-    if array.dtype.kind == "f" and np.isnan(frozen).any():
+    is_float = array.dtype.kind == "f"
+    if array.dtype in (np.int64, np.float64):  # most are, and there are many runs
+        frozen = array + 0.0 if is_float else array.copy()
+    else:
+        with np.errstate(over="ignore"):  # refused below
+            frozen = array.astype(np.float64) + 0.0 if is_float else array.astype(np.int64)
+    if is_float and np.isnan(frozen).any():
         raise InvalidInput(f"Run: {name} must hold numbers, got NaN. Find where the computation produced it.")
-    if array.dtype.itemsize >= 8 and array.dtype != frozen.dtype and not np.array_equal(frozen, array):
+    if array.dtype != frozen.dtype and not np.array_equal(frozen, array):
         raise InvalidInput(f"Run: {name} must hold numbers of 64 bits, got {array.dtype} that does not fit.")
     frozen.setflags(write=False)
     return frozen
@@ -568,7 +572,7 @@ def history_digest(history: History) -> str:
 def _check_fit(q: NDArray[np.float64], policy: NDArray[np.int64]) -> None:
     """Refuse a policy that is not one of its table of values."""
     fits = policy.shape == q.shape[:1] and policy.dtype.kind == "i"
-    if not fits or policy.min() < 0 or policy.max() >= q.shape[1]:
+    if not fits or policy.view(np.uint64).max() >= q.shape[1]:  # -1 is 2**64 - 1
         rule = f"values of shape {q.shape} go with one action in 0..{q.shape[1] - 1} for every state"
         raise InvalidInput(f"Run: {rule}, got a policy {shown(policy)}.")
     if q.min() == -np.inf and not np.isfinite(q[np.arange(policy.size), policy]).all():

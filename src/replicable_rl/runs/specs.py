@@ -287,12 +287,17 @@ def settings_of(thing: Setting) -> dict[str, Any]:
     """Return the fields that are not left at their defaults; an identity says no others."""
     if not is_frozen(type(thing)):
         raise InvalidInput(f"{type(thing).__name__}: must be a frozen dataclass, for its fields are its identity.")
-    settings = {}
-    for one in fields(thing):  # type: ignore[arg-type]  # as just seen
-        value = vars(thing)[one.name]
-        if value is not one.default and (isinstance(value, np.ndarray) or value != one.default):
-            settings[one.name] = value
-    return settings
+    values = vars(thing)
+    return {
+        name: values[name]
+        for name, default in _defaults(type(thing)).items()
+        if values[name] is not default and (isinstance(values[name], np.ndarray) or values[name] != default)
+    }
+
+
+@functools.lru_cache(maxsize=256)
+def _defaults(kind: Any) -> dict[str, Any]:
+    return {one.name: one.default for one in fields(kind)}
 
 
 def exact_json(value: Any) -> Json:
@@ -301,9 +306,11 @@ def exact_json(value: Any) -> Json:
     >>> exact_json({"layers": (2, 3)})
     {'layers': [2, 3]}
     """
-    if value is None or isinstance(value, (str, int, Integral)):  # truth values are integers
+    if value is None or isinstance(value, (str, int)):  # truth values are integers
         return value
-    if isinstance(value, Real) and math.isfinite(value) and float(value) == value:
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, (float, Real)) and math.isfinite(value) and float(value) == value:
         return float(value)
     if isinstance(value, np.ndarray):
         return {"array": array_digest(str(value.dtype), value)}
