@@ -3,6 +3,7 @@ r"""Queries: how an empirical mean becomes an answer (Definition 2.4); plain mea
 A query is a pure function of the means and of the shared randomness at an address. rSTAT rounds means to bins whose
 grid is shifted by a shared offset:
 
+    off = offset * beta                offset ~ U[0, 1), shared
     k = floor((v - off)/beta)          answer = middle of [off + k beta, off + (k+1) beta] within [0, 1]
 
 The answer is computed from the integer k alone, so two means in one bin get the same bits.
@@ -157,7 +158,7 @@ class RoundedMeans(NamedTuple):
 
 
 def rstat(means: ArrayLike, offset: ArrayLike, width: float, *, form: Form = "midpoint") -> RoundedMeans:
-    """Round means in [0, 1] to the bins of width ``width``.
+    """Round means in [0, 1] to the bins of width ``width``, which `theory.rstat` chooses by rho, delta and tau.
 
     ``offset`` holds uniform numbers in [0, 1), one per mean or one for all; the grid is
     shifted by ``offset * width``. In the ``"zero-preserving"`` form the bin that contains

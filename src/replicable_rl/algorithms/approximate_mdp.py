@@ -11,8 +11,9 @@ The baseline is the same loop with the plain means: the empirical model. The pap
 each of the S queries of a pair, which costs S times as much and gains nothing. A successor that was never seen has mean
 0: where a query keeps 0, it is not even asked about, and rows stay as sparse as the data.
 
-R-max learns its rows in the same way. Offsets are addressed by (s, a, s') and by (s, a), never by when a row was
-learned: two runs that learn a pair in different rounds still round it on the same grid.
+R-max learns its rows in the same way, into the same `LearnedModel`. A row that rounding leaves without any probability
+is known, too: a self-loop with its own reward. Offsets are addressed by (s, a, s') and by (s, a), never by when a row
+was learned: two runs that learn a pair in different rounds still round it on the same grid.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class LearnedModel:
         return self.problem.support.of_rows & ~self.known
 
     def learned(self, pairs: NDArray[np.int64], seen: TransitionCounts, queries: RowQueries) -> LearnedModel:
-        """Return the model with the rows of ``pairs`` replaced by what was seen of them."""
+        """Return the model with the rows and rewards of ``pairs`` estimated from what was seen of them."""
         S, A, visits = self.problem.n_states, self.problem.n_actions, seen.visits
         is_new = np.zeros(self.known.size, dtype=bool)
         is_new[pairs] = True
@@ -94,6 +95,7 @@ class LearnedModel:
         key, count = seen.key[chosen], seen.count[chosen]
         if not queries.transitions.keeps_zero:  # then all successors have an answer
             key, count = _dense(key, count, np.sort(pairs), S)
+        # The P of Algorithm 4, with rSTAT for a query; then rows are divided by their sums.
         answer = queries.transitions.answer(count / visits[key // S], index=key)
         key, answer = key[answer > 0.0], answer[answer > 0.0]
         total = sums(key // S, answer, self.known.size)
@@ -186,7 +188,7 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
         queries = RowQueries.of(self.estimate, shared, "approximate-mdp", numbers.width, numbers.form)
         counts = source.draw(numbers.calls, rng)
         seen = counts.transitions(source.n_states, source.n_actions, source.reward_range[0])
-        empty = LearnedModel.empty(source, source.reward_range[0])
+        empty = LearnedModel.empty(source, source.reward_range[1])
         learned = empty.learned(np.flatnonzero(empty.unknown), seen, queries)
         best, rows, loops = learned.planned, int(learned.known.sum()), learned.self_loops
         sentence = f"{loops} of {rows} rows were rounded to nothing and became self-loops"

@@ -1,8 +1,18 @@
 r"""R-max and RepRMAX: explore in episodes, replicably (Algorithms 2 and 3).
 
+    policy = random, from the shared seed;  model: every pair unknown, a self-loop with reward R_max
+    for i = 0 ... T-1:
+        S_i = m episodes of the policy, steps h = 0 ... H-1;  S = S and S_i
+        c(s, a) = visits of (s, a) in S_i, per episode
+        stop if the c of unknown pairs add up to less than theta
+        n(s, a) += c(s, a);  k' ~ U[k, k + w], shared                          Algorithm 3, RepUpdateK
+        unknown pairs with n(s, a) >= k' become known: rSTAT answers of S      see LearnedModel
+        policy = exact planning on the model
+
 R-max is the same loop with fixed thresholds and plain means. The stopping rule stands for the paper's "while the policy
-is not epsilon-optimal", which nobody can evaluate. It looks at the pairs that were unknown when the policy was made,
-and on stopping that policy is returned with its model: a policy planned after the last update has not been tried.
+is not epsilon-optimal", which nobody can evaluate: theta is shared and random in [epsilon/4, epsilon/2], and fixed at
+3/8 epsilon in R-max. It looks at the pairs that were unknown when the policy was made, and on stopping that policy is
+returned with its model: a policy planned after the last update has not been tried.
 
 Why two runs agree, and with what probability, is in :mod:`replicable_rl.theory.rmax`.
 """
@@ -43,7 +53,8 @@ _RANDOMISED, _ROUNDED = Randomised(), Rounded()
 class Round(NamedTuple):
     """A round: the policy and the model after it, what was seen so far, and what decided.
 
-    ``visits`` are those of this round per episode, and ``unknown`` the pairs that were unknown when it was played.
+    ``visits`` are those of this round per episode, and ``unknown`` the pairs that were unknown when it was played;
+    ``threshold`` is k'.
     """
 
     policy: NDArray[np.int64]
@@ -85,14 +96,13 @@ def explore(
         seen = played if seen is None else seen + played
         visits, unknown = played.visits / numbers.episodes, model.unknown
         stop = visits[unknown].sum() < theta
-        # Algorithm 3, RepUpdateK: a pair is known from k' visits on, and k' is shared and random in [k, k + w].
-        k = numbers.known + numbers.window * threshold.share(shared, "rmax/threshold", i, fixed=0.0)
+        k_prime = numbers.known + numbers.window * threshold.share(shared, "rmax/threshold", i, fixed=0.0)
         n[unknown] += visits[unknown]
-        new = np.flatnonzero(unknown & (n >= k))
+        new = np.flatnonzero(unknown & (n >= k_prime))
         if new.size and not stop:
             model = model.learned(new, seen, queries)
             policy = model.planned.policy
-        yield Round(policy, model, seen, visits, unknown, k, theta)
+        yield Round(policy, model, seen, visits, unknown, k_prime, theta)
         if stop or not model.unknown.any():
             return
 

@@ -1,6 +1,8 @@
 """Claims: what is said of a run or a plan, of which kind, on what ground, and under which conditions.
 
-A claim is about accuracy *or* about replicability, never both, and of one kind:
+A claim is about accuracy *or* about replicability, never both, and of one kind.
+Replicability is Definition 2.3, Pr[A(S1; r) = A(S2; r)] >= 1 - rho over two samples and the shared randomness r, unless
+a claim names another definition. Kinds:
 
 * ``proved``: every condition of the theorem holds, with its constants;
 * ``asymptotic``: the theorem hides constants;

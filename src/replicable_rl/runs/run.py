@@ -7,7 +7,9 @@ Levels are what two runs can have in common, in the order in which one implies a
 
     model  =>  value  =>  policy
 
-Two runs with the same model have the same value, and so the same policy. The list is open: `replicable_rl.register`
+They are replicable in the sense of Definitions A.2, A.1 and 3.1; two runs agree at a level if the whole output is the
+same, while A.1 and 3.1 speak of each state or pair. Two runs with the same model have the same value, and so the same
+policy. The list is open: `replicable_rl.register`
 adds one, and an audit compares it, a store keeps it, and a report shows it like the others. A run has the levels that
 its algorithm stands for and no others: a rule that decides publishes a policy and no values.
 """

@@ -1,4 +1,4 @@
-"""The paper's formulas with runnable constants: numbers, a module for each listing; nothing here samples anything.
+"""Our bounds on every listing, in a module each, and the paper's own parameters as ``paper_...``: numbers, no samples.
 
 Theorem 4.1 (``thm:rpvi``) and the like are numbers in the PDF and labels in the LaTeX of *Replicable Reinforcement
 Learning* (Eaton, Hussing, Kearns and Sorrell, 2023); see ``docs/paper.md``.

@@ -13,7 +13,7 @@ The entries of a row share the samples. The mean distance of two runs in an entr
 
     rho <= S A ( 2 sqrt((S-1)/(pi n)) + S sqrt(2/pi)/n  [+ 1/sqrt(pi n), the reward] ) / beta
 
-The proof is in ``docs/proofs.md``.
+The proof is in ``docs/proofs.md``. The paper's m counts the samples of all pairs, |S|^5 |A|^3: here n = m/(S A).
 """
 
 from __future__ import annotations
@@ -144,6 +144,8 @@ def paper_approximate_mdp(
     known_rewards: bool = True,
 ) -> dict[str, Any]:
     """Return tau and n of Observation B.1 (``obs:rep-mdp``), for `ReplicableApproximateMDP`; 2*delta < rho.
+
+    The paper's rSTAT is ``form="midpoint"``. The algorithm makes its bins as wide as tau and our own bound allow.
 
     >>> paper_approximate_mdp(8, 4, epsilon=0.01, delta=0.001, rho=0.2)["calls"]
     439857142095

@@ -3,8 +3,9 @@ r"""R-max and RepRMAX: what parameters guarantee, and a search for them.
 The paper (Lemma 4.2, ``lem:repmax-convergence``, and Theorem 4.2, ``thm:repmax-replicable``) gives orders of growth
 without constants, see :func:`paper_rmax`. :func:`rmax` has explicit bounds, proved in ``docs/proofs-rmax.md``.
 
-N = S*A pairs, at most K successors each, M = k + w, b = H/m, n0 = k*m the fewest visits of a known pair, values in
-[0, 1]. At most D decisions about the known set are made, in at most T rounds.
+N = S*A pairs, b = H/m, n0 = k*m the fewest visits of a known pair, values in [0, 1]. K is the largest number of
+successors of a pair and M = k + w: neither is the paper's K or M. At most D decisions about the known set are made, in
+at most T rounds.
 
 A shared random number separates two numbers with probability (their distance)/(its range), and it is independent of
 both samples: the mean distance counts, and no delta. Two runs can part in three ways: in the queries, in the known set,
@@ -27,6 +28,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
+from replicable_rl.errors import InvalidInput
 from replicable_rl.theory.numbers import (
     ACCURACY,
     MAX_CALLS,
@@ -42,7 +44,7 @@ from replicable_rl.theory.rstat import ROUNDING, Form, few_bits, pieces_of
 PLANNING = 1e-10  # normalised error of the planner's values that the bound on the loss allows for
 RANDOMISED, FIXED = "randomised", "fixed"  # the ids of the thresholds that the proofs know
 _COARSEST = 0.01  # where nothing can be proved, probabilities are not rounded more coarsely than this
-_SLOWEST = 10.0  # and k is at most this many epsilon to replicate: about 80 N rounds could learn nothing
+_SLOWEST = 10.0  # k is at most this many epsilon, so that at most about 80 N rounds learn nothing
 _SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 3 / 4)  # of the window in k + w
 _GROWTH = tuple(2.0**q for q in range(-4, 4))  # idle rounds, in multiples of N
 _WIDEST = 0.25  # an answer is never moved further than this, even where the loss would allow it
@@ -375,7 +377,9 @@ def paper_rmax(
 ) -> dict[str, Any]:
     """Return T, m, k, w and tau of Theorem 4.2 (``thm:repmax-replicable``), for `ReplicableRMax`.
 
-    The paper gives orders of growth. Every constant is 1 here, so that nothing is proved of them.
+    The paper gives orders of growth. Every constant is 1 here, so that nothing is proved of them. Its delta < rho/4 is
+    required; its condition on gamma has constants of its own and is not checked. Bins are as wide as our form of rSTAT
+    makes them at this tau.
 
     >>> paper = paper_rmax(8, 4, gamma=0.9, epsilon=0.1, delta=0.001, rho=0.2, horizon=30)
     >>> paper["rounds"], f"{paper['episodes']:.2g}"
@@ -384,6 +388,8 @@ def paper_rmax(
     given = {"gamma": gamma, "epsilon": epsilon, "delta": delta, "rho": rho, "horizon": horizon}
     check_parameters("theory.paper_rmax", n_states=n_states, n_actions=n_actions, **given)
     H, N, log = horizon, n_states * n_actions, math.log(1.0 / delta)
+    if delta >= rho / 4.0:
+        raise InvalidInput(f"theory.paper_rmax: delta < rho/4 is needed, got delta={delta:g}, rho={rho:g}.")
     T = H * N / epsilon + H * H * log / epsilon**2
     rounds = math.ceil(T)
     episodes = math.ceil(N**2 * float(rounds) ** 4 * math.log(1.0 / rho) / rho**2)

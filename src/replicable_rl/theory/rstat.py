@@ -1,4 +1,6 @@
-r"""rSTAT, the replicable statistical query (Theorem 2.1, ``thm:rep-sq``): how wide, how many samples; one, and many.
+r"""How wide the bins of rSTAT are, and how many samples it takes (Theorem 2.1, ``thm:rep-sq``); one query, and many.
+
+The rounding itself is `queries.rstat`.
 
 The empirical mean v of n samples of a query with values in [0, 1] is rounded to a bin of
 width beta whose grid is shifted by a shared offset. The tolerance tau is shared out between
@@ -64,7 +66,7 @@ class RStatNumbers:
 
 
 def rstat(rho: float, delta: float, tolerance: float, *, form: Form = "midpoint") -> RStatNumbers:
-    """Return beta and n of an rSTAT query from Theorem 2.1 (``thm:rep-sq``).
+    """Return beta and n of an rSTAT query with the promise of Theorem 2.1 (``thm:rep-sq``), by our sharper bound.
 
     Two runs differ with probability at most ``rho``, and the answer is further than ``tolerance`` from the mean with
     probability at most ``delta``. ``form`` says whether the bin that contains 0 answers its middle or 0.
