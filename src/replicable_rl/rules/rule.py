@@ -45,13 +45,13 @@ class Margin(NamedTuple):
             log_term = math.log(6.0 * sizes.pairs / delta)
             spread = max(model.spread_of_some() - (0.0 if sizes.known_rewards else (1.0 - sizes.gamma) / 2.0), 0.0)
             mean = min(sizes.kappa * math.sqrt(log_term / (2.0 * n)), spread * math.sqrt(2.0 * log_term / n))
-            w, other = np.zeros(model.gap.shape), mean * sizes.horizon
+            w, other = np.zeros((1, 1)), mean * sizes.horizon
         else:
             w, other = model.value_error(delta / 2.0)
         best = w.max(axis=1, keepdims=True)
         return cls(
-            q=w + other + ROUNDING,
-            gap=w + best + 2.0 * other + ROUNDING,
+            q=np.broadcast_to(w + other + ROUNDING, model.gap.shape),
+            gap=np.broadcast_to(w + best + 2.0 * other + ROUNDING, model.gap.shape),
             sizes=sizes,
             value=float(w.max()) + other,
             rows=2.0 * sizes.row_error(n, delta / 4.0),
