@@ -26,7 +26,7 @@ from replicable_rl.progress import track
 from replicable_rl.rules import AffordableTolerance, Cuts, Decision, EmpiricalModel, Margin, Rule, Tuning, as_rule
 from replicable_rl.rules.model import threshold
 from replicable_rl.rules.publishing import choose_cuts
-from replicable_rl.rules.rule import decided_by, usual_order
+from replicable_rl.rules.rule import decided_by
 from replicable_rl.runs import (
     CERTIFICATE,
     FIXED_SEED,
@@ -223,10 +223,8 @@ class PlugInPolicy(Promise[PlugInNumbers]):
             claims = claims.beside(model.gain)
             if model.best.value.any() and model.gain <= self.epsilon and plan.numbers.spent > 0.0:
                 claims = replace(claims, gain=model.gain)
-        sentences = _sentences(source, decided, plan.numbers, samples, claims.gain)
-        return Run.of(
-            outputs, status=Status(StatusCode.COMPLETED, "; ".join(sentences)), claims=claims, samples=samples
-        )
+        said = "; ".join(_sentences(source, decided, plan.numbers, samples, claims.gain))
+        return Run.of(outputs, status=Status(StatusCode.COMPLETED, said), claims=claims, samples=samples)
 
     def estimate(self, source: Any, plan: Plan[PlugInNumbers], rng: np.random.Generator) -> tuple[EmpiricalModel, int]:
         """Return the empirical model of one batch of fresh samples, and how many they are."""
@@ -270,8 +268,7 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         if plan.numbers.recorded:
             model = model.at_least(threshold(model.visits, None))  # as everybody does who uses the cuts
         if plan.numbers.explores:
-            usual = usual_order(model.n_actions) if order is None else np.array(order)
-            few = _hardly_reached(model, tuning, None, usual)
+            few = _hardly_reached(model, tuning, None, AffordableTolerance(order).preferred(model.n_actions))
             tuning = tuning._replace(ignored=None if few is None else few.states)
         return choose_cuts(model, tuning, order)
 

@@ -94,21 +94,19 @@ class Cuts(Artifact):
         values = {"problem": self.problem.to_json(), "order": list(self.order), "names": names}
         return Parts({**values, "epsilon": self.epsilon, "samples": self.samples}, arrays)
 
-    @cached_property
-    def _json(self) -> dict[str, Json]:
+    def _content(self) -> dict[str, Json]:
         values, arrays = self.parts()
         margins = [margin if math.isfinite(margin) else None for margin in self.margins.tolist()]
-        content = {**values, **{name: array.tolist() for name, array in arrays.items()}, "margins": margins}
-        return {**content, "digest": record_digest(content)}
+        return {**values, **{name: array.tolist() for name, array in arrays.items()}, "margins": margins}
+
+    @cached_property
+    def digest(self) -> str:
+        """The digest of all of it."""
+        return record_digest(self._content())
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form, with a digest of all of it."""
-        return dict(self._json)
-
-    @property
-    def digest(self) -> str:
-        """The digest of all of it."""
-        return str(self._json["digest"])
+        return {**self._content(), "digest": self.digest}
 
     @classmethod
     def from_parts(cls, parts: Parts) -> Cuts:
