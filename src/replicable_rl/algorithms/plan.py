@@ -116,7 +116,7 @@ class Plan(Displayed, Generic[N]):
         """
         accuracy, replicability, of_this_seed, to_settle = self._promises
         missing = dict(self._missing)
-        if broken is None:
+        if broken is None and to_settle:
             accuracy = replace(accuracy, conditions=(*to_settle, *accuracy.conditions))
         elif broken:
             missing[ACCURACY] = "; ".join([*filter(None, [missing.get(ACCURACY)]), *broken])

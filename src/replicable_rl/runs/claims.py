@@ -180,10 +180,9 @@ class Claims(Displayed):
 
     def beside(self, gain: float | None) -> Claims:
         """Return the claims beside what the best policy gains: who allows to lose as much asks for nothing."""
-        if gain is None:
+        if gain is None or not any(one.on_policy and one.bound >= gain for one in self):
             return self
-        claims = self._each(lambda one: one.beside(gain))
-        return replace(claims, gain=gain) if any(one.empty for one in claims) else claims
+        return replace(self._each(lambda one: one.beside(gain)), gain=gain)
 
     def _each(self, change: Callable[[Claim], Claim]) -> Claims:
         return replace(self, made=tuple(map(change, self.made)))
