@@ -332,9 +332,7 @@ def simulator(share: float, **options: Any) -> rr.Simulator:
 
 def test_a_simulator_needs_a_version(tmp_path: Path) -> None:
     store = tmp_path / "runs.sqlite"
-    with pytest.raises(
-        InvalidInput, match=r"audit: Simulator coin: a store knows .* by its version only. Give version"
-    ):
+    with pytest.raises(InvalidInput, match=f"audit: Simulator {NAMELESS}. Give version='1'"):
         rr.audit(simulator(0.1), FEW, shared_seeds=2, store=store)
     assert not store.exists()
     rr.audit(simulator(0.1), FEW, shared_seeds=2)
