@@ -97,7 +97,6 @@ def test_the_source_is_that_of_the_functions_and_classes_that_are_nobodys_but_yo
     assert source_digest(rr.PhasedVI(0.1, 0.01), GRID, max) is None
     assert audit_spec(GRID, FEW).code is None
     assert audit_spec(GRID, Versioned()).code == source_digest(Versioned)
-    assert audit_spec(GRID, explorer(Share(0.1))).code == source_digest(Share)
     problem = simulator(0.1)
     assert audit_spec(problem, FEW).code == source_digest(problem.step)
 
@@ -261,38 +260,6 @@ def test_an_empty_version_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Plain, "version", "")
     with pytest.raises(InvalidInput, match=NAMELESS):
         rr.audit(GRID, Plain(1), shared_seeds=2, store=tmp_path / "runs.sqlite")
-
-
-@dataclass(frozen=True)
-class Share(rr.queries.Threshold):
-    """A threshold of one's own, with a setting."""
-
-    x: Any
-    id: ClassVar[str] = "mine"
-
-    def share(self, shared: rr.SharedRandomness, label: str, *address: int, fixed: float) -> float:
-        return float(self.x)
-
-
-def explorer(threshold: Any) -> rr.ReplicableRMax:
-    return rr.ReplicableRMax(0.1, 0.01, 0.2, 10, episodes=20, rounds=2, threshold=threshold)
-
-
-def test_ingredients_are_known_by_their_settings(tmp_path: Path) -> None:
-    store = tmp_path / "runs.sqlite"
-    one, two = (rr.audit(GRID, explorer(Share(x)), shared_seeds=2, store=store) for x in (0.1, 0.9))
-    assert one.algorithm.params["threshold"] == {"id": "mine", "x": 0.1}
-    assert one.runs[0].history["threshold"][0] != two.runs[0].history["threshold"][0]
-    assert rr.audit(GRID, explorer(Share(0.1)), shared_seeds=2, store=store).seconds == one.seconds
-
-
-def test_ingredients_without_settings_are_known_by_their_ids(tmp_path: Path) -> None:
-    ours = rr.audit(GRID, explorer("fixed"), shared_seeds=1, store=tmp_path / "runs.sqlite")
-    assert ours.algorithm.params["threshold"] == "fixed"
-    assert ours.spec.code is None
-    with pytest.raises(InvalidInput, match="JSON cannot say 'threshold'"):
-        rr.audit(GRID, explorer(Share(Fraction(1, 3))), shared_seeds=1, store=tmp_path / "runs.sqlite")
-    assert rr.audit(GRID, explorer(Share(Fraction(1, 3))), shared_seeds=1).algorithm.params["threshold"] == "Share"
 
 
 @pytest.fixture

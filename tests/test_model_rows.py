@@ -16,7 +16,7 @@ import replicable_rl as rr
 from replicable_rl.algorithms import approximate_mdp as module
 from replicable_rl.algorithms.approximate_mdp import LearnedModel, RowQueries
 from replicable_rl.problem.support import Support
-from replicable_rl.queries import Means, Plain, Rounded
+from replicable_rl.queries import Means
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import TransitionCounts
 from replicable_rl.theory.rstat import Form
@@ -30,7 +30,7 @@ PLAIN = RowQueries(Means(), Means())
 
 
 def rounded(width: float, form: Form = "zero-preserving", seed: int = 2023, label: str = "rmax") -> RowQueries:
-    return RowQueries.of(Rounded(), rr.SharedRandomness(seed), label, width, form)
+    return RowQueries.rounded(rr.SharedRandomness(seed), label, width, form)
 
 
 def counts(rows: dict[int, dict[int, float]], rewards: dict[int, float] | None = None) -> TransitionCounts:
@@ -330,7 +330,7 @@ def test_rewards_have_offsets_of_their_own() -> None:
     assert answers.tolist() == pytest.approx(by_hand)
     assert (answers != rounded(0.2, label="approximate-mdp").rewards.answer(means, index=pairs)).any()
     assert (answers != queries.transitions.answer(means, index=pairs)).any()
-    assert RowQueries.of(Plain(), SHARED, "rmax", 0.2, "midpoint") == PLAIN
+    assert RowQueries() == PLAIN
 
 
 def test_what_is_unknown_is_a_self_loop_with_the_highest_reward() -> None:

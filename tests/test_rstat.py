@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import replicable_rl as rr
-from replicable_rl.queries import Fixed, Means, Mechanism, Plain, Randomised, Rounded, RStat, Threshold, rstat
+from replicable_rl.queries import Means, RStat, rstat
 from replicable_rl.randomness import SharedRandomness
 from tests.statistics import ALPHA, SEED, binomial_p
 
@@ -128,23 +128,11 @@ def test_a_query_is_rstat_at_an_address(seed: int, asked: list[tuple[float, int]
 
 def test_queries_that_ship() -> None:
     shared, means = SharedRandomness(1), np.array([0.3, 0.0])
-    plain, rounded = Plain().bind(shared, "x", 0.1, "midpoint"), Rounded().bind(shared, "x", 0.1, "zero-preserving")
-    assert plain == Means()
+    plain, rounded = Means(), RStat(shared, "x", 0.1, "zero-preserving")
     assert plain.keeps_zero
     assert plain.answer(means, 7, index=np.array([1, 2])).tolist() == means.tolist()
-    assert rounded == RStat(shared, "x", 0.1, "zero-preserving")
     assert rounded.keeps_zero
     assert not RStat(shared, "x", 0.1).keeps_zero
     for wrong in ({"width": 0.0}, {"form": "middle"}):
         with pytest.raises(rr.InvalidInput, match=next(iter(wrong))):
             RStat(**{"shared": shared, "label": "x", "width": 0.1, **wrong})  # type: ignore[arg-type]
-
-
-def test_thresholds_that_ship() -> None:
-    shared = SharedRandomness(1)
-    shares = [Randomised().share(shared, "rmax/threshold", i, fixed=0.5) for i in range(200)]
-    assert shares == [float(shared.uniform("rmax/threshold", i, shape=1)[0]) for i in range(200)]
-    assert len(set(shares)) == 200
-    assert {Fixed().share(shared, "rmax/threshold", i, fixed=0.5) for i in range(5)} == {0.5}
-    assert [Threshold.of(one.id) for one in (Fixed(), Randomised())] == [Fixed(), Randomised()]
-    assert [Mechanism.of(one) for one in (Plain(), Rounded())] == [Plain(), Rounded()]

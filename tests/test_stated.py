@@ -22,7 +22,6 @@ from replicable_rl.algorithms.plan import Plan
 from replicable_rl.cli.plans import show_plans
 from replicable_rl.diagnose import sizes
 from replicable_rl.problem.shipped import two_goals
-from replicable_rl.queries import Rounded
 from replicable_rl.runs import OURS, SHIPPED, Claim, Claims, LibraryClaim, provider
 from replicable_rl.store import RunStore
 from tests.statistics import Like
@@ -125,28 +124,10 @@ class Lies(Stranger):
     __qualname__ = "ReplicablePhasedVI"
 
 
-class HalfRounded(Rounded):
-    """Says that it is rSTAT."""
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    __hash__ = Rounded.__hash__
-
-    def bind(self, *arguments: Any) -> Any:
-        return rr.queries.Plain().bind(*arguments)
-
-
 def with_a_plan(algorithm: Any) -> Any:
     """Return an algorithm of this library, an object of which somebody has changed."""
     mine = rr.ReplicablePhasedVI(**PROMISE)
     object.__setattr__(mine, "plan", lambda problem: algorithm.plan(problem))
-    return mine
-
-
-def with_an_estimate() -> Any:
-    mine = rr.ReplicableRMax(0.1, 0.001, 0.2, 10, episodes=2, rounds=2)
-    object.__setattr__(mine, "estimate", HalfRounded())
     return mine
 
 
@@ -203,12 +184,8 @@ def test_so_it_is_in_what_training_code_returns() -> None:
         says_nothing_proved(run)
 
 
-def test_rules_and_estimates_that_pretend() -> None:
+def test_rules_that_pretend() -> None:
     assert provider(with_a_rule()) == __name__
-    with pytest.raises(rr.InvalidInput, match="estimate must be"):
-        rr.ReplicableRMax(0.1, 0.001, 0.2, 60, estimate=HalfRounded())
-    assert provider(with_an_estimate()) == __name__
-    assert rr.plan(GRID, with_an_estimate()).by is not None
 
     class Mine(rr.rules.Greedy):
         pass

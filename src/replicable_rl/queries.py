@@ -8,24 +8,20 @@ grid is shifted by a shared offset:
 
 The answer is computed from the integer k alone, so two means in one bin get the same bits.
 
-A replicable algorithm differs from its baseline in two ingredients, small objects with an id. A *mechanism* makes
-queries: :class:`Plain` means or :class:`Rounded` ones. A *threshold* says where in its window it lies: :class:`Fixed`,
-or :class:`Randomised` by shared numbers. A subclass of your own works where one of these does: give it an ``id`` of its
-own, for the id is what the identity of a run says.
+A replicable algorithm asks :class:`RStat`, where its baseline asks the :class:`Means`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_numbers, shown
 from replicable_rl.randomness import SharedRandomness
-from replicable_rl.runs.specs import OURS, Setting, provider
 from replicable_rl.theory.rstat import pieces_of
 
 if TYPE_CHECKING:
@@ -33,7 +29,7 @@ if TYPE_CHECKING:
 
     from replicable_rl.theory.rstat import Form
 
-__all__ = ["Fixed", "Means", "Mechanism", "Plain", "Query", "RStat", "Randomised", "Rounded", "Threshold", "rstat"]
+__all__ = ["Means", "Query", "RStat", "rstat"]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.int64] | None
@@ -190,89 +186,3 @@ def rstat(means: ArrayLike, offset: ArrayLike, width: float, *, form: Form = "mi
     # No mean is below 0 or above 1, so that edges out there separate nothing.
     room = np.minimum(np.where(below > 0.0, v - below, np.inf), np.where(above <= 1.0, above - v, np.inf))
     return RoundedMeans(answer, k.astype(np.int64), room)
-
-
-class Ingredient(Setting):
-    """What mechanisms and thresholds share: an id, and the parameter of algorithms that takes them."""
-
-    parameter: ClassVar[str]
-
-    @classmethod
-    def of(cls, value: object) -> Self:
-        """Return the ingredient with a short id, or one of your own as it is.
-
-        >>> Mechanism.of("plain"), Threshold.of(Fixed())
-        (Plain(), Fixed())
-        """
-        shipped = {kind().id: kind for kind in cls.__subclasses__() if kind.__module__ == __name__}
-        if isinstance(value, str) and value in shipped:
-            return shipped[value]()
-        if isinstance(value, cls) and value.id and (value.id not in shipped or provider(value) == OURS):
-            return value
-        ids = " or ".join(map(repr, shipped))
-        own = f"a {cls.__name__} with an id of its own"
-        raise InvalidInput(f"{cls.parameter}: {cls.parameter} must be {ids}, or {own}, got {shown(value)}.")
-
-
-class Mechanism(Ingredient):
-    """Makes the queries of an algorithm."""
-
-    parameter: ClassVar[str] = "estimate"
-
-    @abstractmethod
-    def bind(self, shared: SharedRandomness, label: str, width: Width, form: Form) -> Query:
-        """Return the query with this label, for means that rSTAT would round to bins of this width and form."""
-
-
-class Threshold(Ingredient):
-    """Chooses a threshold in its window."""
-
-    parameter: ClassVar[str] = "threshold"
-
-    @abstractmethod
-    def share(self, shared: SharedRandomness, label: str, *address: int, fixed: float) -> float:
-        """Return where it lies, from 0 for the lower end to 1 for the upper; ``fixed`` is where without chance."""
-
-
-@dataclass(frozen=True)
-class Rounded(Mechanism):
-    """rSTAT: the same answers twice."""
-
-    id: ClassVar[str] = "rstat"
-
-    def bind(self, shared: SharedRandomness, label: str, width: Width, form: Form) -> Query:
-        """Return rSTAT with these parameters."""
-        return RStat(shared, label, width, form)
-
-
-@dataclass(frozen=True)
-class Plain(Mechanism):
-    """The plain means: the baseline."""
-
-    id: ClassVar[str] = "plain"
-
-    def bind(self, shared: SharedRandomness, label: str, width: Width, form: Form) -> Query:
-        """Return the means themselves."""
-        return Means()
-
-
-@dataclass(frozen=True)
-class Randomised(Threshold):
-    """A threshold drawn from the shared randomness: two runs hardly ever lie on different sides of it."""
-
-    id: ClassVar[str] = "randomised"
-
-    def share(self, shared: SharedRandomness, label: str, *address: int, fixed: float) -> float:
-        """Return a shared uniform number."""
-        return float(shared.uniform(label, *address, shape=1)[0])
-
-
-@dataclass(frozen=True)
-class Fixed(Threshold):
-    """A threshold that everybody knows beforehand: the baseline."""
-
-    id: ClassVar[str] = "fixed"
-
-    def share(self, shared: SharedRandomness, label: str, *address: int, fixed: float) -> float:
-        """Return the fixed place."""
-        return fixed

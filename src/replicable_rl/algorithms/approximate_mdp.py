@@ -30,7 +30,7 @@ from replicable_rl.planning.exact import Optimum, optimal_values
 from replicable_rl.problem.rows import Rows
 from replicable_rl.problem.source import Generative, Source
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.queries import Mechanism, Plain, Query, Rounded
+from replicable_rl.queries import Means, Query, RStat
 from replicable_rl.runs import Run, Status, StatusCode
 from replicable_rl.sampling import TransitionCounts
 from replicable_rl.sampling.counts import sums
@@ -50,14 +50,13 @@ _MAX_DENSE = 10**8  # entries of dense rows, where 0 is rounded to something els
 class RowQueries(NamedTuple):
     """The two queries of a row: of its transitions, element (s*A + a)*S + s', and of its reward, element s*A + a."""
 
-    transitions: Query
-    rewards: Query
+    transitions: Query = Means()
+    rewards: Query = Means()
 
     @classmethod
-    def of(cls, estimate: Mechanism, shared: SharedRandomness, label: str, width: float, form: Form) -> RowQueries:
+    def rounded(cls, shared: SharedRandomness, label: str, width: float, form: Form) -> RowQueries:
         """Return the queries with offsets at ``label``/offset and ``label``/reward."""
-        rewards = estimate.bind(shared, f"{label}/reward", width, "midpoint")
-        return cls(estimate.bind(shared, f"{label}/offset", width, form), rewards)
+        return cls(RStat(shared, f"{label}/offset", width, form), RStat(shared, f"{label}/reward", width))
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +160,6 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
     """What the two algorithms share: everything but the queries."""
 
     needs: ClassVar[type] = Generative
-    estimate: ClassVar[Mechanism]  # how means are answered
     _check = staticmethod(partial(check_parameters, "ApproximateMDP"))
 
     def _numbers(self, shape: Shape) -> ApproximateMDPNumbers:
@@ -185,7 +183,8 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
         plan = self.plan(source)
         numbers = plan.numbers
         self._refuse_beyond_64_bits("calls", numbers.calls)
-        queries = RowQueries.of(self.estimate, shared, "approximate-mdp", numbers.width, numbers.form)
+        plain, rounding = numbers.rho is None, (shared, "approximate-mdp", numbers.width, numbers.form)
+        queries = RowQueries() if plain else RowQueries.rounded(*rounding)
         counts = source.draw(numbers.calls, rng)
         seen = counts.transitions(source.n_states, source.n_actions, source.reward_range[0])
         empty = LearnedModel.empty(source, source.reward_range[1])
@@ -214,7 +213,6 @@ class ApproximateMDP(_ApproximateMDP):
     calls: int | None = None
 
     id: ClassVar[str] = "approximate-mdp-v1"
-    estimate: ClassVar[Mechanism] = Plain()
 
 
 @dataclass(frozen=True)
@@ -248,4 +246,3 @@ class ReplicableApproximateMDP(_ApproximateMDP):
     tolerance: float | None = None
 
     id: ClassVar[str] = "replicable-approximate-mdp-v1"
-    estimate: ClassVar[Mechanism] = Rounded()

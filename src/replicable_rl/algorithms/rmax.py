@@ -21,24 +21,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
 from replicable_rl.algorithms.approximate_mdp import LearnedModel, RowQueries
 from replicable_rl.algorithms.plan import Promise, Promises, Shape, accurate, replicable
-from replicable_rl.errors import InvalidInput, speaking_as
+from replicable_rl.errors import InvalidInput
 from replicable_rl.planning.exact import gain_of
 from replicable_rl.problem.source import Episodic
 from replicable_rl.progress import track
-from replicable_rl.queries import Fixed, Mechanism, Plain, Randomised, Rounded, Threshold
 from replicable_rl.runs import FIXED_SEED, PromisedLoss, Run, Status, StatusCode
 from replicable_rl.sampling import EpisodeCounts
 from replicable_rl.theory import RMaxNumbers, Units, rmax
-from replicable_rl.theory.numbers import check_parameters
-from replicable_rl.theory.rmax import PLANNING
+from replicable_rl.theory.numbers import PLAIN, REPLICABILITY, RSTAT, check_parameters
+from replicable_rl.theory.rmax import FIXED, PLANNING, RANDOMISED
 from replicable_rl.wording import plural
 
 if TYPE_CHECKING:
@@ -46,8 +45,6 @@ if TYPE_CHECKING:
 
     from replicable_rl.randomness import SharedRandomness
     from replicable_rl.theory.rstat import Form
-
-_RANDOMISED, _ROUNDED = Randomised(), Rounded()
 
 
 class Round(NamedTuple):
@@ -82,21 +79,25 @@ def explore(
     source: Episodic,
     numbers: RMaxNumbers,
     model: LearnedModel,
-    threshold: Threshold,
     queries: RowQueries,
     shared: SharedRandomness,
     rng: np.random.Generator,
 ) -> Iterator[Round]:
-    """Algorithms 2 and 3 with any threshold and any queries, one round at a time."""
+    """Algorithms 2 and 3 with fixed or randomised thresholds and any queries, one round at a time."""
+
+    def share(label: str, *address: int, fixed: float) -> float:
+        """Return where a threshold lies in its window, from 0 to 1."""
+        return fixed if numbers.threshold == FIXED else float(shared.uniform(label, *address, shape=1)[0])
+
     policy = source.support.random(shared.uniform("rmax/first-policy", shape=source.n_states))
-    theta = numbers.epsilon / 4.0 * (1.0 + threshold.share(shared, "rmax/stop", fixed=0.5))
+    theta = numbers.epsilon / 4.0 * (1.0 + share("rmax/stop", fixed=0.5))
     n, seen = np.zeros(model.known.size), None
     for i in range(numbers.rounds):
         played = source.play(policy, numbers.episodes, numbers.horizon, rng)
         seen = played if seen is None else seen + played
         visits, unknown = played.visits / numbers.episodes, model.unknown
         stop = visits[unknown].sum() < theta
-        k_prime = numbers.known + numbers.window * threshold.share(shared, "rmax/threshold", i, fixed=0.0)
+        k_prime = numbers.known + numbers.window * share("rmax/threshold", i, fixed=0.0)
         n[unknown] += visits[unknown]
         new = np.flatnonzero(unknown & (n >= k_prime))
         if new.size and not stop:
@@ -113,23 +114,16 @@ class _RMax(Promise[RMaxNumbers]):
     needs: ClassVar[type] = Episodic
     _check = staticmethod(partial(check_parameters, "R-max"))
     r_max: float | None
-    threshold: Any = Fixed()  # a Threshold and a Mechanism, in which the two algorithms differ
-    estimate: Any = Plain()
 
     @property
     def promised_loss(self) -> PromisedLoss:
         """The loss of the policy from the initial distribution."""
         return PromisedLoss(self.epsilon, self.delta, "initial")
 
-    def _parameters(self) -> dict[str, Any]:
-        ingredients = ("threshold", "estimate")
-        return {name: value for name, value in super()._parameters().items() if name not in ingredients}
-
     def _numbers(self, shape: Shape) -> RMaxNumbers:
         given = {"rho": None, "allowed_pairs": shape.pairs, "known_rewards": shape.known_rewards, **self._parameters()}
         del given["r_max"]
-        numbers = rmax(shape.n_states, shape.n_actions, shape.gamma, **given)
-        return replace(numbers, threshold=self.threshold.id, estimate=self.estimate.id)
+        return rmax(shape.n_states, shape.n_actions, shape.gamma, **given)
 
     def _promises(self, shape: Shape, numbers: RMaxNumbers) -> Promises:
         theorem = "lem:repmax-convergence" if numbers.rho is None else "thm:repmax-replicable"
@@ -145,15 +139,21 @@ class _RMax(Promise[RMaxNumbers]):
             return Promises(accuracy, to_settle=settled)
         return Promises(accuracy, replicable(numbers.rho, same, theorem, "model", conditions), to_settle=settled)
 
+    def _barred(self, numbers: RMaxNumbers, about: str) -> list[str]:
+        used = {"threshold": (numbers.threshold, RANDOMISED), "estimate": (numbers.estimate, RSTAT)}
+        wrong = {name: pair for name, pair in used.items() if about == REPLICABILITY and pair[0] != pair[1]}
+        return [f"{name}={pair[0]} where the proof needs {pair[1]}" for name, pair in wrong.items()]
+
     def solve(self, source: Episodic, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r, of which R-max uses the first policy alone, and fresh episodes."""
         plan = self.plan(source)
         numbers, top = plan.numbers, source.reward_range[1]
         self._refuse_beyond_64_bits("episodes", numbers.episodes)
         r_max = top if self.r_max is None else self.r_max
-        queries = RowQueries.of(self.estimate, shared, "rmax", numbers.width, numbers.form)
+        rounding = shared, "rmax", numbers.width, numbers.form
+        queries = RowQueries() if numbers.estimate == PLAIN else RowQueries.rounded(*rounding)
         empty, story, cut_short = LearnedModel.empty(source, r_max), [], False
-        rounds = explore(source, numbers, empty, self.threshold, queries, shared, rng)
+        rounds = explore(source, numbers, empty, queries, shared, rng)
         for last in track(rounds, "rounds", numbers.rounds):
             known, steps = last.model.known, last.seen.steps
             digest = int(hashlib.sha256(np.packbits(known).tobytes()).hexdigest()[:12], 16)  # 64-bit floats hold it
@@ -227,10 +227,10 @@ class ReplicableRMax(_RMax):
     probability ``delta``; two runs with one shared seed learn different models with probability at most ``rho``.
     ``horizon`` is H, the steps of an episode. ``episodes``, ``rounds``, ``known``, ``window`` and ``tolerance`` are m,
     T, k, w and tau of a query; None means the theorem's choice, see :func:`replicable_rl.theory.rmax`. ``support`` is
-    the most successors that any pair has, where that is known: fewer queries can go wrong. ``threshold`` and
-    ``estimate`` are the ingredients of :mod:`replicable_rl.queries`, by object or id: "fixed" and "plain" switch one
-    off. ``form``, "zero-preserving" or "midpoint", says how rSTAT answers near 0. ``r_max`` is the reward of what is
-    unknown, by default the top of the problem's reward range.
+    the most successors that any pair has, where that is known: fewer queries can go wrong. ``threshold``,
+    "randomised" or "fixed", and ``estimate``, "rstat" or "plain", are the ingredients. ``form``, "zero-preserving" or
+    "midpoint", says how rSTAT answers near 0. ``r_max`` is the reward of what is unknown, by default the top of the
+    problem's reward range.
 
     Examples
     --------
@@ -255,15 +255,9 @@ class ReplicableRMax(_RMax):
     window: float | None = None
     tolerance: float | None = None
     support: int | None = None
-    threshold: Threshold | str = _RANDOMISED
-    estimate: Mechanism | str = _ROUNDED
+    threshold: str = RANDOMISED
+    estimate: str = RSTAT
     form: Form = "zero-preserving"
     r_max: float | None = None
 
     id: ClassVar[str] = "replicable-rmax-v1"
-
-    def __post_init__(self) -> None:
-        with speaking_as(type(self).__name__):
-            object.__setattr__(self, "threshold", Threshold.of(self.threshold))
-            object.__setattr__(self, "estimate", Mechanism.of(self.estimate))
-        super().__post_init__()

@@ -128,10 +128,6 @@ class Numbers(ABC):
         """Whether the promise about ``"accuracy"`` or ``"replicability"`` is proved."""
         return self.accuracy_proved if about == ACCURACY else self.replicability_proved
 
-    def outside(self, about: str) -> dict[str, tuple[str, str]]:
-        """Return the ingredients that the proof does not know: what is used, and what it needs."""
-        return {}
-
     def short(self, about: str) -> dict[str, tuple[float, float]]:
         """Return the parameters that fall short of the proof: what is used, and what it needs."""
         return {}
@@ -164,6 +160,8 @@ _RULES: dict[str, Check] = {
     "norm": _word("entry", "l1"),
     "over": _word("initial", "worst"),
     "form": _word("midpoint", "zero-preserving"),
+    "threshold": _word("randomised", "fixed"),
+    "estimate": _word(RSTAT, PLAIN),
 }
 _OPTIONAL = (  # None: the theorem says what they are
     *("rho", "tolerance", "rho_sq", "calls", "samples", "episodes", "budget", "iterations"),

@@ -157,8 +157,6 @@ class RMaxNumbers(Numbers):
     @property
     def error_proved(self) -> float:
         """The bound on the loss of the policy, from the initial distribution, if a run ends before its rounds do."""
-        if self.outside(ACCURACY):
-            return 1.0
         radius = self.sampling_error
         row = (radius if self.support > 1 else 0.0) + self.rounded_row
         reward = 0.0 if self.known_rewards else radius + self.width / 2.0
@@ -205,13 +203,6 @@ class RMaxNumbers(Numbers):
         """Bound on the probability that two runs learn different models; 1 when nothing is proved."""
         return None if self.rho is None else min(1.0, self.rho_queries + self.rho_known + self.rho_stop)
 
-    def outside(self, about: str) -> dict[str, tuple[str, str]]:
-        """Return the threshold and the estimate where the proof does not know them."""
-        needed = (FIXED, PLAIN) if self.rho is None else (RANDOMISED, RSTAT)
-        pairs = {"threshold": (self.threshold, needed[0]), "estimate": (self.estimate, needed[1])}
-        enough = (RANDOMISED, RSTAT, FIXED, PLAIN) if about == ACCURACY else needed
-        return {name: pair for name, pair in pairs.items() if pair[0] not in enough}
-
     def short(self, about: str) -> dict[str, tuple[float, float]]:
         """Return the episodes, and for accuracy the horizon, where more would do."""
         needed = {"episodes": (self.episodes, self.episodes_needed or 0)}
@@ -232,6 +223,8 @@ def rmax(
     known_rewards: bool = True,
     support: int | None = None,
     form: Form = "zero-preserving",
+    threshold: str = RANDOMISED,
+    estimate: str = RSTAT,
     episodes: int | None = None,
     rounds: int | None = None,
     known: float | None = None,
@@ -259,9 +252,11 @@ def rmax(
     owner = "theory.rmax"
     numbers = check_parameters(owner, **problem, gamma=gamma, known_rewards=known_rewards, **promise)
     numbers["pairs"] = numbers.pop("allowed_pairs") or n_states * n_actions
-    task = RMaxNumbers(**numbers) if rho is not None else RMaxNumbers(**numbers, threshold=FIXED, estimate=PLAIN)
+    task = RMaxNumbers(**numbers)
     given = check_parameters(owner, episodes=episodes, rounds=rounds, known=known, window=window, tolerance=tolerance)
     given = {name: value for name, value in given.items() if value is not None}
+    ingredients = check_parameters(owner, threshold=threshold, estimate=estimate)
+    given |= ingredients if rho is not None else {"threshold": FIXED, "estimate": PLAIN}
 
     proving, m = _search(task), given.get("episodes", MAX_CALLS)
     enough = [choice for choice in proving if choice.episodes <= m]
