@@ -160,7 +160,7 @@ class _RMax(Promise[RMaxNumbers]):
             story.append((known.sum(), digest, last.threshold, last.unknown_rate, last.theta, steps))
             cut_short |= float(last.visits.sum()) < numbers.horizon * (1.0 - 1e-9)
         seen = last.seen
-        most = int(np.bincount(seen.row[seen.count > 0.0]).max())
+        most = int(np.bincount(seen.row[seen.count > 0.0], minlength=1).max())
         if most > numbers.support:
             raise InvalidInput(f"{type(self).__name__}: support must be at least {most}, got {numbers.support}.")
         best = last.model.planned
