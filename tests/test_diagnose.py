@@ -14,7 +14,7 @@ from scipy.stats import binom
 import replicable_rl as rr
 from replicable_rl import compiled
 from replicable_rl.data import Process
-from replicable_rl.data.homogeneity import homogeneity
+from replicable_rl.data.samples import homogeneity
 from replicable_rl.diagnose import forecast
 from replicable_rl.diagnose.forecast import Forecast
 from replicable_rl.diagnose.resampling import Rows

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import replicable_rl as rr
-from replicable_rl.data import comparing, homogeneity
+from replicable_rl.data import samples
 from tests.statistics import ALPHA, SEED, sampled_log
 
 pytestmark = pytest.mark.usefixtures("one_database")
@@ -133,7 +133,7 @@ def test_false_alarms_of_rewards_are_as_rare_as_declared(law: str) -> None:
         table = np.zeros((key.size, 2), dtype=np.int64)
         table[:400, 0], table[400:, 1] = 1, 1
         sizes: Any = SimpleNamespace(n_states=2, n_actions=1)
-        found = comparing.compared(sizes, key, rewards, table, 2.0**-5)
+        found = samples.compared(sizes, key, rewards, table, 2.0**-5)
         alarms += found is not None and found.p_value < 0.01
     assert alarms <= allowed(0.01, times)
 
@@ -141,10 +141,10 @@ def test_false_alarms_of_rewards_are_as_rare_as_declared(law: str) -> None:
 def test_rank_sums_of_rewards_that_are_nearly_all_the_same_are_not_used() -> None:
     """One of 60 against one of 6000 is not 0: by a normal law that would be seven deviations, and it is 1 in 60."""
     pair, one, two = np.zeros(2, dtype=int), np.array([59, 1]), np.array([5_999, 1])
-    squares, apart = homogeneity._squared_rank_sums(pair, one, two, 1)
+    squares, apart = samples._squared_rank_sums(pair, one, two, 1)
     assert squares[0] > 40.0
     assert apart[0] < 1.0
-    assert homogeneity._by_rank(pair, one, two, 1) == 1.0
+    assert samples._by_rank(pair, one, two, 1) == 1.0
 
 
 # --- rewards that are numbers ---------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_ranks_have_the_law_of_a_permutation() -> None:
     for chosen in itertools.combinations(range(5), 3):
         one = np.bincount(numbers[list(chosen)], minlength=4)
         both = np.bincount(numbers, minlength=4)
-        total.append(homogeneity._squared_rank_sums(np.zeros(4, dtype=int), one, both - one, 1)[0][0])
+        total.append(samples._squared_rank_sums(np.zeros(4, dtype=int), one, both - one, 1)[0][0])
     assert np.mean(total) == pytest.approx(1.0)
 
 

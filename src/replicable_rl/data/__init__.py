@@ -1,16 +1,16 @@
 """Recorded data: counts from logs, where the rows are."""
 
-from replicable_rl.data.alignment import align
-from replicable_rl.data.comparing import Homogeneity, same_process
-from replicable_rl.data.dataset import Dataset
-from replicable_rl.data.logs import compare_logs, from_logs
+from replicable_rl.data.dataset import Dataset, Flaws
 from replicable_rl.data.process import Bins, Process
 from replicable_rl.data.reading import from_transitions
+from replicable_rl.data.samples import Homogeneity, same_process
+from replicable_rl.data.several import align, compare_logs, from_logs
 from replicable_rl.data.summary import Summary
 
 __all__ = [
     "Bins",
     "Dataset",
+    "Flaws",
     "Homogeneity",
     "Process",
     "Summary",

@@ -10,7 +10,7 @@ import numpy as np
 
 from replicable_rl.canonical import array_digest, json_digest
 from replicable_rl.data.process import Process
-from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
+from replicable_rl.errors import InvalidInput, check_integer, check_numbers, shown
 from replicable_rl.files import Artifact, Parts
 from replicable_rl.problem.source import Recorded
 from replicable_rl.problem.support import Support
@@ -87,53 +87,41 @@ class Dataset(Recorded, Artifact):
         self.process, self.n_states, self.n_actions = process, len(process.states), len(process.actions)
         self.gamma, self.reward_range = process.gamma, process.reward_range
         self.flaws = Flaws(*(check_integer("Dataset", "flaws", many, low=0, high=2**63 - 1) for many in flaws))
-        self.width = math.inf
-        if not (isinstance(width, float) and math.isinf(width) and width > 0.0):
-            self.width = check_real("Dataset", "width", width, low=0.0, high=2.0**1023, rule="0 or more")
-        rewards = check_numbers("Dataset", "reward", reward)
-        if rewards.ndim != 1 or not np.isfinite(rewards).all():
-            raise InvalidInput(f"Dataset: reward must hold one finite number for every outcome, got {shown(reward)}.")
+        self.width = float(width)
+        if not self.width >= 0.0:
+            raise InvalidInput(f"Dataset: width must be 0 or more, got {shown(width)}.")
+        rewards, (low, high) = check_numbers("Dataset", "reward", reward), self.reward_range
+        if rewards.ndim != 1 or not ((rewards >= low) & (rewards <= high) & np.isfinite(rewards)).all():
+            rule = f"must lie in reward_range [{low:g}, {high:g}], one number for every outcome"
+            raise InvalidInput(f"Dataset: reward {rule}, got {shown(reward)}.")
         size = rewards.size
-        states, actions, successors = (
-            _whole(name, values, size, below)
-            for name, values, below in (
-                ("state", state, self.n_states),
-                ("action", action, self.n_actions),
-                ("successor", successor, self.n_states),
-            )
-        )
+        states = _whole("state", state, size, self.n_states)
+        actions = _whole("action", action, size, self.n_actions)
+        successors = _whole("successor", successor, size, self.n_states)
         counts = _whole("count", count, size)
-        if size and counts.min() < 1:
+        if (counts < 1).any():
             raise InvalidInput("Dataset: count must be 1 or more for every outcome. Leave out what was not seen.")
         key = (states * self.n_actions + actions) * self.n_states + successors
         order = np.lexsort((rewards, key))  # one order, whatever order the rows came in
         self.key, self.reward, self.count = key[order], rewards[order] + 0.0, counts[order]
-        self.support = Support.of("Dataset", process.allowed, self.n_states, self.n_actions)
-        self._refuse_forbidden()
         self.early = None if early is None else _whole("early", early, size)[order]
         if self.early is not None and (self.early > self.count).any():
             raise InvalidInput("Dataset: early must not be more than the count of an outcome.")
         self.starts = None if starts is None else _whole("starts", starts, self.n_states).copy()
+        self.ended = None if ended is None else _whole("ended", ended, self.n_states).copy()
         if process.initial is not None:  # the declared distribution of the first state, or that of the episodes
             self.initial = np.array(process.initial)
         elif self.starts is not None and self.starts.sum():
             self.initial = self.starts / float(self.starts.sum())
-        self.ended = None if ended is None else _whole("ended", ended, self.n_states).copy()
-        low, high = self.reward_range
-        if size and not low <= self.reward.min() <= self.reward.max() <= high:
-            raise InvalidInput(f"Dataset: reward must lie in reward_range [{low:g}, {high:g}], got {shown(reward)}.")
-        for array in (self.key, self.reward, self.count, self.early, self.starts, self.ended):
-            if array is not None:
-                array.setflags(write=False)
-
-    def _refuse_forbidden(self) -> None:
-        """Refuse a log that has what is not allowed."""
+        self.support = Support.of("Dataset", process.allowed, self.n_states, self.n_actions)
         pair = self.key // self.n_states
         wrong = pair[~self.support.of_rows[pair]]
         if wrong.size:
-            raise InvalidInput(
-                f"Dataset: the log has {self.pair_names(int(wrong[0]))}, which is not allowed. Mend allowed or the log."
-            )
+            name = self.pair_names(int(wrong[0]))
+            raise InvalidInput(f"Dataset: the log has {name}, which is not allowed. Mend allowed or the log.")
+        for array in (self.key, self.reward, self.count, self.early, self.starts, self.ended):
+            if array is not None:
+                array.setflags(write=False)
 
     # --- what a problem says ------------------------------------------------------------------------
 
@@ -275,29 +263,14 @@ def _stream(owner: str, seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64DXSM(check_integer(owner, "seed", seed, low=0, high=2**64 - 1)))
 
 
-def _whole(name: str, values: ArrayLike, size: int, below: int | None = None) -> NDArray[np.int64]:
+def _whole(name: str, values: ArrayLike, size: int, below: float = math.inf) -> NDArray[np.int64]:
     """Return ``size`` whole numbers that are not negative, and below a bound if there is one."""
-    found = _numbers(name, values)
-    if found.shape != (size,) or not _are_whole(found):
-        raise InvalidInput(
-            f"Dataset: {name} must hold {size} whole numbers that are not negative, got {shown(values)}."
-        )
-    if below is not None and (found >= below).any():
-        raise InvalidInput(f"Dataset: {name} must hold places from 0 to {below - 1}, got {shown(values)}.")
+    found = np.asarray(values)
+    fits = found.shape == (size,) and found.dtype.kind in "iuf" and bool(((found >= 0) & (found < below)).all())
+    if size and not (fits and (found.dtype.kind != "f" or bool((found == np.floor(found)).all()))):
+        rule = f"must hold {size} whole numbers from 0" + (f" to {below - 1:g}" if below < math.inf else "")
+        raise InvalidInput(f"Dataset: {name} {rule}, got {shown(values)}.")
     return found.astype(np.int64, copy=False)
-
-
-def _numbers(name: str, values: ArrayLike) -> NDArray[Any]:
-    """Return numbers as an array: floats, or the integers that an engine counted, as they are."""
-    counted = type(values) is np.ndarray and values.dtype == np.int64
-    return np.asarray(values) if counted else check_numbers("Dataset", name, values)
-
-
-def _are_whole(found: NDArray[Any]) -> bool:
-    if not found.size:
-        return True
-    fits = bool(found.min() >= 0 and found.max() < 2**53)  # not so where one is no number
-    return fits and (found.dtype.kind == "i" or bool((found == np.floor(found)).all()))
 
 
 def moved_to(place: NDArray[np.int64], values: NDArray[np.int64], size: int) -> NDArray[np.int64]:

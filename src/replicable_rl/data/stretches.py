@@ -9,7 +9,7 @@ other, whatever their rewards.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -49,16 +49,6 @@ def scale(low: float, high: float) -> float:
 def place(reward: Floats, width: float) -> Floats:
     """Return in which stretch each reward lies; all in one, where stretches are endless."""
     return np.zeros_like(reward) if math.isinf(width) else np.floor(reward / width)
-
-
-def changes(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return whether each value but the first differs from the one before; a difference could be too large.
-
-    >>> changes(np.array([1e308, 1e308, -1e308]))
-    array([False,  True])
-    """
-    changed: NDArray[np.bool_] = values[1:] != values[:-1]
-    return changed
 
 
 def within(mean: Floats, where: Floats, width: float) -> Floats:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.data.comparing import Homogeneity, change_over_time
 from replicable_rl.data.process import Process
+from replicable_rl.data.samples import Homogeneity, change_over_time
 from replicable_rl.display import Displayed
 from replicable_rl.wording import brief, p_value, percent, plural, visible
 
