@@ -89,14 +89,18 @@ class Count:
         All states and all actions, where they are declared.
     bounds : (low, high), optional
         Which every reward obeys.
-    source : str
-        What declares the names, where it is not the user.
+    allowed : (S, A) truth values, optional
+        Which actions each of the declared states has.
     """
 
     def __init__(
-        self, log: Relation, declared: Declared, bounds: tuple[float, float] | None = None, source: str = ""
+        self,
+        log: Relation,
+        declared: Declared,
+        bounds: tuple[float, float] | None = None,
+        allowed: NDArray[np.bool_] | None = None,
     ) -> None:
-        self.log, self.columns, self.declared, self.bounds, self.source = log, log.columns, declared, bounds, source
+        self.log, self.columns, self.declared, self.bounds, self.allowed = log, log.columns, declared, bounds, allowed
         self.bad: list[Bad] = []
         many = len(self.columns.of("state"))
         self.parts = {use: [f"{PARTS[use]}{i}" for i in range(many)] for use in ("state", "next_state")}
@@ -359,9 +363,7 @@ class Count:
         number = np.array([-1 if key is None else place.get(_label(key), -1) for key in keys], dtype=np.int64)
         for i, value in enumerate(values):
             if value[-1] and number[i] < 0 and not rules[i]:
-                rules[i] = (
-                    f"is not among the {len(labels)} {table} {self.source or f'that are declared ({table}=[...])'}"
-                )
+                rules[i] = f"is not among the {len(labels)} {table} that are declared ({table}=[...])"
         return Names(labels, number, np.array(rules, dtype=object))
 
     # --- what is wrong ---------------------------------------------------------------------------------------
@@ -373,6 +375,13 @@ class Count:
                 many = int(self.log.rows(f"SELECT COALESCE(SUM(n), 0) FROM grouped WHERE {wrong}")[0][0])
                 rule = "must be a finite number" if use == "reward" else "must be true or false, or 1 or 0"
                 self.bad += [Bad(use, rule, many, wrong)] if many else []
+        states, actions = self.names["states"].number[at["s"]], self.names["actions"].number[at["a"]]
+        if self.allowed is not None:
+            wrong_pair = ~self.allowed[states, actions] & (states >= 0) & (actions >= 0)
+            if wrong_pair.any():
+                first = int(np.argmax(wrong_pair))
+                both = [self._is_one_of(use, [int(at[use[0]][first])]) for use in ("state", "action")]
+                self.bad.append(Bad("pair", "is not allowed", int(at["n"][wrong_pair].sum()), " AND ".join(both)))
         for use, letter in PARTS.items():
             table = "actions" if use == "action" else "states"
             rules = self.names[table].rules[at[letter]]
@@ -396,7 +405,8 @@ class Count:
         for bad in self.bad:
             where, got = self.log.name, ""
             if self.log.place and (row := self._first(bad.condition)) is not None:
-                values = [self.log.value(name, row) for name in self.columns.of(bad.use)]
+                uses = ("state", "action") if bad.use == "pair" else (bad.use,)
+                values = [self.log.value(name, row) for use in uses for name in self.columns.of(use)]
                 shows = [value for value in values if value is not None and value == value and str(value).strip()]
                 where = self.log.place(row)
                 got = f", got {shown(values[0] if len(values) == 1 else tuple(values))}" if shows else ""
@@ -423,20 +433,6 @@ class Count:
         table = "actions" if use == "action" else "states"
         same = _same("x", self.parts[use], "steps")
         return f"EXISTS (SELECT 1 FROM {table} x WHERE x.id IN ({', '.join(map(str, ids))}) AND {same})"
-
-    def place_of(self, state: int, action: int) -> str:
-        """Return where an action is first taken in a state, by their numbers."""
-        if self.log.place is None:
-            return self.log.name
-        both = (
-            ("state", np.flatnonzero(self.names["states"].number == state)),
-            (
-                "action",
-                np.flatnonzero(self.names["actions"].number == action),
-            ),
-        )
-        row = self._first(" AND ".join(self._is_one_of(use, ids.tolist()) for use, ids in both))
-        return self.log.name if row is None else self.log.place(row)
 
 
 _MENDS = {
@@ -491,7 +487,7 @@ def _reader_of_written(values: Sequence[Any], declared: set[Label]) -> Callable[
     texts = any(isinstance(name, str) for name in declared)
     some = [value for value in values if value is not None and value.strip() and value not in marks]
     whole = sum(map(_is_whole, some))
-    others = sum(_NUMBER.fullmatch(value) is None for value in some) - whole
+    others = sum(not _is_whole(value) and _NUMBER.fullmatch(value) is None for value in some)
 
     def read(value: Any) -> tuple[Any, Label] | str:
         if value is None or not value.strip() or value in marks:

@@ -181,7 +181,9 @@ class Process:
         for use, place, edges in data["bins"]:
             place = check_integer("Process", "bins", place, low=0, high=2**31)
             bins.append(Binned(str(use), place, tuple(Bins(tuple(map(float, edges))).edges)))
-        initial, allowed = check_initial(data["initial"], states), check_mask(data["allowed"], states, len(actions))
+        initial, allowed = check_initial(data["initial"], states), None
+        if data["allowed"] is not None:
+            allowed = tuple(map(tuple, check_mask(data["allowed"], states, len(actions)).tolist()))
         return cls(states, actions, gamma, bounds, initial, data["ends"] is True, tuple(bins), allowed)
 
 
@@ -266,15 +268,9 @@ def check_names(kind: str, names: Any) -> tuple[Label, ...] | None:
     return given
 
 
-def check_mask(
-    allowed: Any, states: Sequence[Label], n_actions: int, ends: bool = False
-) -> tuple[tuple[bool, ...], ...] | None:
-    """Return which actions each state has; None where all have all. After the end, every action is the same."""
-    if allowed is None:
-        return None
-    mask = Support.of("from_transitions", allowed, len(states), n_actions, names=states).mask
-    rows = tuple(map(tuple, mask.tolist()))
-    return None if mask.all() else (*rows, (True,) * n_actions) if ends else rows
+def check_mask(allowed: Any, states: Sequence[Label], n_actions: int) -> NDArray[np.bool_]:
+    """Return which actions each state has."""
+    return Support.of("from_transitions", allowed, len(states), n_actions, names=states).mask
 
 
 def check_initial(initial: Any, states: Sequence[Label], ends: bool = False) -> tuple[float, ...] | None:

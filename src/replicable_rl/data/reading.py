@@ -18,9 +18,7 @@ from replicable_rl.errors import InvalidInput, shown, speaking_as
 from replicable_rl.problem.source import check_range
 
 if TYPE_CHECKING:
-    from replicable_rl.data.counting import Counted
     from replicable_rl.data.process import Bins
-    from replicable_rl.data.relation import Relation
 
 
 def from_transitions(
@@ -107,50 +105,37 @@ def from_transitions(
         declared = both[0], both[1]
     elif allowed is not None:
         _check_flags(allowed, declared)
+    mask = None if allowed is None else check_mask(allowed, declared[0] or (), len(declared[1] or ()))
     with opened(source, columns, also) as log:
         if gamma is None:
             raise InvalidInput(f"{log.name}: give {also}.")
-        count = Count(log, declared, bounds, "in the list of allowed pairs" if has_pairs else "")
-        found, ends = count.counted(), log.columns.has_ends
-        low, high = _range(log, found, bounds)
+        ends = log.columns.has_ends
+        if ends and bounds is not None and not bounds[0] <= 0.0 <= bounds[1]:
+            rule = "must hold 0, which is earned after the end (done=...)"
+            raise InvalidInput(f"{log.name}: reward_range {rule}, got [{bounds[0]:g}, {bounds[1]:g}]. Widen it.")
+        found = Count(log, declared, bounds, mask).counted()
         if ends and END in found.states:
             rule = f'a state is called "{END}", and so is the state after the end'
             raise InvalidInput(f"{log.name}: {rule}. Rename it.")
-        names, end = (*found.states, *([END] if ends else [])), len(found.states)
-        mask = check_mask(allowed, found.states, len(found.actions), ends)
-        first = check_initial(initial, names, ends)
         binned = log.columns.binned
-        process = Process(names, tuple(found.actions), discount, (low, high), first, ends, binned, mask)
-        if mask is not None:
-            _refuse_forbidden(count, process, found)
+    earned = [found.lowest, found.highest, *([0.0] if ends else [])]
+    names, end = (*found.states, *([END] if ends else [])), len(found.states)
+    process = Process(
+        names,
+        tuple(found.actions),
+        discount,
+        bounds or (min(earned), max(earned)),
+        check_initial(initial, names, ends),
+        ends,
+        binned,
+        None if mask is None or mask.all() else tuple(map(tuple, [*mask.tolist(), *([[True] * mask.shape[1]] * ends)])),
+    )
     return Dataset(
         process, found.state, found.action, np.where(found.successor < 0, end, found.successor), found.reward,
         found.count, early=found.early, width=found.width, flaws=found.flaws,
         starts=None if found.starts is None else np.append(found.starts, [0] * ends),
         ended=None if found.ended is None else np.append(found.ended, [0] * ends),
     )  # fmt: skip
-
-
-def _range(log: Relation, found: Counted, bounds: tuple[float, float] | None) -> tuple[float, float]:
-    """Return the declared range of rewards, or that of those that were seen; nothing is earned after the end."""
-    ends = log.columns.has_ends
-    if bounds is None:
-        return min([found.lowest, 0.0][: 1 + ends]), max([found.highest, 0.0][: 1 + ends])
-    if ends and not bounds[0] <= 0.0 <= bounds[1]:
-        rule = "must hold 0, which is earned after the end (done=...)"
-        raise InvalidInput(f"{log.name}: reward_range {rule}, got [{bounds[0]:g}, {bounds[1]:g}]. Widen it.")
-    return bounds
-
-
-def _refuse_forbidden(count: Count, process: Process, found: Counted) -> None:
-    """Refuse a log with an action that is not allowed where it was taken."""
-    wrong = np.flatnonzero(~np.array(process.allowed)[found.state, found.action])
-    if wrong.size:
-        s, a = int(found.state[wrong[0]]), int(found.action[wrong[0]])
-        pair = f"{process.action_names[a]} in {process.state_names[s]}"
-        raise InvalidInput(
-            f"{count.place_of(s, a)}: the log has {pair}, which is not allowed. Mend allowed or the log."
-        )
 
 
 @speaking_as("from_transitions, allowed", "from_transitions")

@@ -34,8 +34,10 @@ class Summary(Displayed):
     ----------
     rows, states, actions : int
         How many of them.
+    pairs : int
+        How many pairs (state, action) are allowed.
     never_tried : int
-        Pairs (state, action) without a single row.
+        Of these, without a single row.
     never_left : int
         States from which no row starts, where the log does not say how to go on.
     least, median : int
@@ -46,8 +48,6 @@ class Summary(Displayed):
         Whether both halves of the log look like one process; None where nobody knows when its rows came.
     warnings : tuple of str
         What should be looked at.
-    pairs : int or None
-        How many pairs there are where some actions are not allowed in every state; None: all.
     process : Process
         What states and actions are called.
     """
@@ -55,6 +55,7 @@ class Summary(Displayed):
     rows: int
     states: int
     actions: int
+    pairs: int
     never_tried: int
     never_left: int
     least: int
@@ -62,17 +63,14 @@ class Summary(Displayed):
     behaviour: NDArray[np.float64]
     change: Homogeneity | None
     warnings: tuple[str, ...]
-    pairs: int | None
     process: Process
 
     def __str__(self) -> str:
-        pairs = self.states * self.actions if self.pairs is None else self.pairs
-        tried = pairs - self.never_tried
-        were = "was" if tried == 1 else "were"
+        tried = self.pairs - self.never_tried
         lines = [
             f"{plural(self.rows, 'row')}; {plural(self.states, 'state')}, {plural(self.actions, 'action')}",
-            f"{tried} of {plural(pairs, 'pair')} {were} tried: {plural(self.least, 'time')} at least, "
-            f"{plural(self.median, 'time')} in the middle",
+            f"{tried} of {plural(self.pairs, 'pair')} {'was' if tried == 1 else 'were'} tried: "
+            f"{plural(self.least, 'time')} at least, {plural(self.median, 'time')} in the middle",
         ]
         if self.change is not None:
             lines.append(f"one process over time: {p_value(self.change.p_value)} ({plural(self.change.pairs, 'pair')})")
@@ -84,19 +82,22 @@ class Summary(Displayed):
         sizes = [plural(self.rows, "row"), plural(self.states, "state"), plural(self.actions, "action")]
         return f"Summary({', '.join(sizes)}{wrong})"
 
+    @property
+    def _left(self) -> list[int]:
+        """The states that were left."""
+        return [int(s) for s in np.flatnonzero(self.behaviour[: self.states].any(axis=1))]
+
     def _behaviour(self) -> list[str]:
         """Return what was done in the first states that were left, a line each."""
-        left = np.flatnonzero(self.behaviour[: self.states].any(axis=1))
-        lines = ["actions taken:"] if left.size else []
-        for s in left[:_STATES].tolist():
+        lines = ["actions taken:"] if self._left else []
+        for s in self._left[:_STATES]:
             often = np.argsort(-self.behaviour[s], kind="stable")[: np.count_nonzero(self.behaviour[s])].tolist()
-            shown = often if len(often) <= _ACTIONS + 1 else often[:_ACTIONS]
-            said = [f"{_name(self.process.action_names[a])} {percent(_rounded(self.behaviour[s, a]))}" for a in shown]
-            if len(shown) < len(often):
-                rest = float(self.behaviour[s, often[len(shown) :]].sum())
-                said.append(f"{len(often) - len(shown)} others {percent(_rounded(rest))}")
-            lines.append(f"  {_name(self.process.state_names[s])}: {', '.join(said)}")
-        more = left.size - _STATES
+            first = often if len(often) <= _ACTIONS + 1 else often[:_ACTIONS]
+            taken = [f"{_name(self.process.action_names[a])} {_share(self.behaviour[s, a])}" for a in first]
+            if others := often[len(first) :]:
+                taken.append(f"{len(others)} others {_share(self.behaviour[s, others].sum())}")
+            lines.append(f"  {_name(self.process.state_names[s])}: {', '.join(taken)}")
+        more = len(self._left) - _STATES
         return [*lines, f"  {plural(more, 'more state')} in summary().behaviour"] if more > 0 else lines
 
     def to_json(self) -> dict[str, Json]:
@@ -104,24 +105,18 @@ class Summary(Displayed):
 
         The behaviour is a list of states with the shares of their actions, without those that were not taken.
         """
-        change = None if self.change is None else dict(self.change._asdict())
+        sizes = (self.rows, self.states, self.actions, self.never_tried, self.never_left, self.least, self.median)
         names = ("rows", "states", "actions", "never_tried", "never_left", "least", "median")
-        left = np.flatnonzero(self.behaviour[: self.states].any(axis=1))
-        behaviour: list[Json] = [
-            {
-                "state": self.process.state_names[s],
-                "actions": {
-                    self.process.action_names[a]: float(self.behaviour[s, a])
-                    for a in np.flatnonzero(self.behaviour[s]).tolist()
-                },
-            }
-            for s in left[:_STATES_IN_JSON].tolist()
-        ]
+        behaviour: list[Json] = []
+        for s in self._left[:_STATES_IN_JSON]:
+            taken = np.flatnonzero(self.behaviour[s]).tolist()
+            shares: Json = {self.process.action_names[a]: float(self.behaviour[s, a]) for a in taken}
+            behaviour.append({"state": self.process.state_names[s], "actions": shares})
         return {
-            **{name: getattr(self, name) for name in names},
-            "change": change,
+            **dict(zip(names, sizes, strict=True)),
+            "change": None if self.change is None else dict(self.change._asdict()),
             "behaviour": behaviour,
-            "behaviour_left_out": max(0, left.size - _STATES_IN_JSON),
+            "behaviour_left_out": max(0, len(self._left) - _STATES_IN_JSON),
             "warnings": list(self.warnings),
         }
 
@@ -129,26 +124,23 @@ class Summary(Displayed):
 def summarise(data: Dataset) -> Summary:
     """Return what is in a log, and what is wrong with it."""
     real = data.n_states - int(data.process.ends)  # the state after the end is ours
-    visits = data.visits[:real]
+    visits, allowed = data.visits[:real], data.support.mask[:real]
     tried = visits[visits > 0]
-    left = visits.sum(axis=1)
-    shares = data.visits / np.maximum(data.visits.sum(axis=1, keepdims=True), 1)
-    allowed = None if data.support.given is None else data.support.given[:real]
-    never = visits == 0 if allowed is None else (visits == 0) & allowed
+    never = (visits == 0) & allowed
     change = change_over_time(data)
     return Summary(
-        data.rows,
-        real,
-        data.n_actions,
-        int(never.sum()),
-        int((left == 0).sum()),
-        int(tried.min()) if tried.size else 0,
-        int(np.median(tried)) if tried.size else 0,
-        shares,
-        change,
-        tuple(_warnings(data, visits, never, change)),
-        None if allowed is None else int(allowed.sum()),
-        data.process,
+        rows=data.rows,
+        states=real,
+        actions=data.n_actions,
+        pairs=int(allowed.sum()),
+        never_tried=int(never.sum()),
+        never_left=int((visits.sum(axis=1) == 0).sum()),
+        least=int(tried.min()) if tried.size else 0,
+        median=int(np.median(tried)) if tried.size else 0,
+        behaviour=data.visits / np.maximum(data.visits.sum(axis=1, keepdims=True), 1),
+        change=change,
+        warnings=tuple(_warnings(data, visits, never, change)),
+        process=data.process,
     )
 
 
@@ -156,13 +148,13 @@ def _name(name: str) -> str:
     return brief(visible(" ".join(name.split())), _LONGEST)
 
 
-def _rounded(share: float) -> float:
+def _share(share: float) -> str:
     """Return a share in per cent, with one digit more where it is below one.
 
-    >>> _rounded(0.3333), _rounded(0.00123)
-    (0.33, 0.001)
+    >>> _share(0.3333), _share(0.00123)
+    ('33 %', '0.1 %')
     """
-    return round(float(share), 2 if share >= 0.005 else 3)
+    return percent(round(float(share), 2 if share >= 0.005 else 3))
 
 
 def _warnings(
