@@ -635,8 +635,11 @@ def test_pairs_that_are_allowed_come_from_a_file_or_a_frame(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("state,action\nhome,go\nroad,go\n", "the action is not among the 1 actions in the list of allowed pairs"),
-        ("state,action\nhome,go\nroad,wait\nroad,go\n", "line 3: the log has wait in home, which is not allowed"),
+        (
+            "state,action\nhome,go\nroad,go\n",
+            "the action is not among the 1 actions that are declared (actions=[...] or allowed)",
+        ),
+        ("state,action\nhome,go\nroad,wait\nroad,go\n", "line 3: the pair is not allowed, got ("),
         ("state,action\n", "has no rows"),
         ("room,action\nhome,go\n", "there is no column 'state' for the state. It has room and action"),
         ("state,action\nhome,\n", "line 2: the action is missing"),

@@ -180,13 +180,13 @@ def number(value: str, kind: str) -> str:
 
 
 def reward(value: str, kind: str) -> str:
-    """Return a finite reward: a number, or 1 and 0 for what is true and false; NULL where it is neither."""
+    """Return a reward: a number, or 1 and 0 for what is true and false; NULL where it is neither."""
     if kind == "BOOLEAN":
         return f"CASE WHEN {value} THEN 1.0 WHEN NOT {value} THEN 0.0 END"
     found = number(value, kind)
     if sort_of(kind) in ("text", "written"):
         found = f"COALESCE({found}, CAST({truth(value, kind)} AS DOUBLE))"
-    return f"{finite(found)} + 0.0"  # -0.0 is the same reward
+    return f"{found} + 0.0"  # -0.0 is the same reward
 
 
 def truth(value: str, kind: str) -> str:

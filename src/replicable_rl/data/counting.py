@@ -186,10 +186,11 @@ class Count:
             over = {True: f"d OR {last}", False: last}[self.has_done] if columns.ends else "d"
             where = "" if columns.ends else f"WHERE NOT ({last}) OR {'COALESCE(d, true)' if self.has_done else 'false'}"
             kept = [name for name in kept if name != "d"] + ([f"{over} AS d"] if self.has_ends else [])
-            self.log.define("steps", f"SELECT {', '.join(kept)} FROM walked {where}")
+            source = f"walked {where}"
         else:
-            kept = [f"{order} AS o" if name == "o" else name for name in kept]
-            self.log.define("steps", f"SELECT {', '.join(kept)} FROM given")
+            kept, source = [f"{order} AS o" if name == "o" else name for name in kept], "given"
+        kept = [f"{finite('r')} AS r" if name == "r" else name for name in kept]
+        self.log.define("steps", f"SELECT {', '.join(kept)} FROM {source}")
 
     def _order_of_texts(self) -> str:
         """Return how an order is compared: texts are numbers or times, all of them."""
@@ -237,20 +238,15 @@ class Count:
         whole = f"FLOOR(r * {double(scale(low, high))})" if adds else "0"
         inner = f"SELECT {', '.join(keys)}, {value} AS r, {whole} AS w, {early or '0'} AS early FROM steps"
         upper = f"CAST(FLOOR(w * {double(1.0 / _HALF)}) AS BIGINT)"
-        sums = {"early": "early", "high": upper, "low": f"CAST(w AS BIGINT) - {upper} * {int(_HALF)}"}
-        kept = {name: f"CAST(SUM({one}) AS BIGINT)" if name == "early" or adds else "0" for name, one in sums.items()}
-        if early is None:
-            kept["early"] = "0"
-        aggregates = ", ".join(f"{one} AS {name}" for name, one in kept.items())
+        sums = {"high": upper, "low": f"CAST(w AS BIGINT) - {upper} * {int(_HALF)}"}
+        added = ", ".join(f"{f'CAST(SUM({one}) AS BIGINT)' if adds else '0'} AS {name}" for name, one in sums.items())
+        both = f"COUNT(*) AS n, {'COUNT(early)' if early else '0'} AS early, {added}"
         keys.append("r")
-        self.log.fetch(
-            "grouped",
-            f"SELECT {', '.join(keys)}, COUNT(*) AS n, {aggregates} FROM ({inner}) q GROUP BY {', '.join(keys)}",
-        )
+        self.log.fetch("grouped", f"SELECT {', '.join(keys)}, {both} FROM ({inner}) q GROUP BY {', '.join(keys)}")
         return width
 
     def _early(self, rows: int) -> str | None:
-        """Return whether a row is in the earlier half, 1 or 0; None where nobody knows when it came.
+        """Return whether a row is in the earlier half, 1 or NULL; None where nobody knows when it came.
 
         The order says so, if it is a time: the steps of episodes that all begin at one number are none.
         """
@@ -261,11 +257,11 @@ class Count:
             )
             if episodes == 1 or 2 * int(begin or 0) <= episodes:
                 middle = "SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY o) FROM steps"
-                return f"CASE WHEN o <= ({middle}) THEN 1 ELSE 0 END"
+                return f"CASE WHEN o <= ({middle}) THEN 1 END"
         if not self.log.place:
             return None
         total = self.log.ask("SELECT COUNT(*) FROM given")[0] if self.follows else rows
-        return f"CASE WHEN 2 * i < {total} THEN 1 ELSE 0 END"
+        return f"CASE WHEN 2 * i < {total} THEN 1 END"
 
     def _walked(self, states: Names) -> tuple[NDArray[np.int64], Flaws]:
         """Return how many episodes begin in each state, and what is odd about their rows."""
@@ -363,7 +359,7 @@ class Count:
         number = np.array([-1 if key is None else place.get(_label(key), -1) for key in keys], dtype=np.int64)
         for i, value in enumerate(values):
             if value[-1] and number[i] < 0 and not rules[i]:
-                rules[i] = f"is not among the {len(labels)} {table} that are declared ({table}=[...])"
+                rules[i] = f"is not among the {len(labels)} {table} that are declared ({table}=[...] or allowed)"
         return Names(labels, number, np.array(rules, dtype=object))
 
     # --- what is wrong ---------------------------------------------------------------------------------------
