@@ -320,7 +320,7 @@ def test_what_is_allowed_and_bins_stay_in_the_common_process() -> None:
     assert all(rr.solve(data, DECIDE, shared_seed=1).policy[0] != 2 for data in logs.values())
     one, two = (rr.from_transitions(log, gamma=0.9, **declared) for log in rows)
     masked = rr.from_transitions(rows[0], gamma=0.9, allowed=mask, **declared)
-    with pytest.raises(rr.InvalidInput, match="other actions are allowed"):
+    with pytest.raises(rr.InvalidInput, match="the same actions that are allowed"):
         rr.align([masked, two])
     assert rr.align([one, two])["log 1"].support.whole
     numbers = {name: np.asarray(column, dtype=float) for name, column in log_of(1).items()}

@@ -127,7 +127,7 @@ class Columns:
         """Yield the queries for the parts of a name: the values, or the numbers of their bins."""
         for column, bins in zip(self.of(use), self.bins_of(use), strict=True):
             value = "NULL" if kinds[column] == EMPTY else quoted(column)
-            yield value if bins is None else _bin(number(value, kinds[column]), bins)
+            yield value if bins is None else _bin(as_number(value, kinds[column]), bins)
 
 
 def named_columns(bins: Any, last: str = "drop", **given: Any) -> Columns:
@@ -172,7 +172,7 @@ def finite(value: str) -> str:
     return f"CASE WHEN {value} - {value} = 0 THEN {value} END"
 
 
-def number(value: str, kind: str) -> str:
+def as_number(value: str, kind: str) -> str:
     """Return a number, also where it is written as a text; NULL where it is none. DuckDB reads '1_0' as 10."""
     if sort_of(kind) not in ("text", "written"):
         return f"CAST({value} AS DOUBLE)"
@@ -183,7 +183,7 @@ def reward(value: str, kind: str) -> str:
     """Return a reward: a number, or 1 and 0 for what is true and false; NULL where it is neither."""
     if kind == "BOOLEAN":
         return f"CASE WHEN {value} THEN 1.0 WHEN NOT {value} THEN 0.0 END"
-    found = number(value, kind)
+    found = as_number(value, kind)
     if sort_of(kind) in ("text", "written"):
         found = f"COALESCE({found}, CAST({truth(value, kind)} AS DOUBLE))"
     return f"{found} + 0.0"  # -0.0 is the same reward

@@ -23,7 +23,7 @@ from replicable_rl.data.columns import PARTS, WRITTEN, double, finite, quoted, r
 from replicable_rl.data.dataset import NO_FLAWS, Flaws
 from replicable_rl.data.process import EXACT, WHOLE, Bins, Declared, Label
 from replicable_rl.data.relation import Relation
-from replicable_rl.data.stretches import scale, stretch, within
+from replicable_rl.data.stretches import into_stretches, scale, stretch
 from replicable_rl.errors import InvalidInput, shown
 
 MANY_REWARDS = 1000  # different values: more are added up
@@ -145,7 +145,7 @@ class Count:
         n, before, upper, lower = (np.add.reduceat(at[name][order], new) for name in ("n", "early", "high", "low"))
         if width:
             total = (upper.astype(object) * int(_HALF) + lower).astype(np.float64)
-            r = np.clip(within(total / n / scale(low, high), r, width), low, high)
+            r = np.clip(into_stretches(total / n / scale(low, high), r, width), low, high)
         return Counted(
             states.labels, actions.labels, s, a, t, r, n, before if self.is_timed else None, starts,
             ended if self.has_done and self.has_next else None, low, high, width, flaws,

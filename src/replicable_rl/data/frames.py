@@ -19,7 +19,7 @@ _NUMBER_SQL = f"CAST('{_NUMBER}' AS BIGINT)"
 Columned = tuple[list[Any], Callable[[int], Any]]
 
 
-class Column(NamedTuple):
+class Coded(NamedTuple):
     """A column as an array; ``missing`` is what stands for a missing value in a query, and "" if none is missing."""
 
     values: np.ndarray[Any, Any]
@@ -74,17 +74,17 @@ def _of_arrow(column: Any) -> Any:
     return column.to_numpy() if plain else column.to_pylist()
 
 
-def as_column(name: str, values: Any, columns: Columns, place: Callable[[int], str]) -> Column:
+def as_coded(name: str, values: Any, columns: Columns, place: Callable[[int], str]) -> Coded:
     """Return a column as an array of one type; what is of several types is refused with its row."""
     if isinstance(values, np.ndarray):
         kind = values.dtype.kind
         if kind == "b":
-            return Column(np.ascontiguousarray(values).view(np.uint8) != 0)  # not all bytes are 0 or 1
+            return Coded(np.ascontiguousarray(values).view(np.uint8) != 0)  # not all bytes are 0 or 1
         if kind in "mM":
-            return Column(values.astype(f"{kind}8[us]"))
+            return Coded(values.astype(f"{kind}8[us]"))
         if kind in "iuf":
             size = max(min(values.dtype.itemsize, 8), 4 if kind == "f" else 1)
-            return Column(np.ascontiguousarray(values, dtype=f"{kind}{size}"))
+            return Coded(np.ascontiguousarray(values, dtype=f"{kind}{size}"))
         values = values.astype(object).tolist()
     values = [value.item() if isinstance(value, np.generic) else value for value in values]
     values = [None if isinstance(value, float) and value != value else value for value in values]
@@ -94,7 +94,7 @@ def as_column(name: str, values: Any, columns: Columns, place: Callable[[int], s
     return found or _refuse(names[0] if names else uses[0], values, bool(names), place)
 
 
-def _typed(values: Sequence[Any], is_name: bool) -> Column | None:
+def _typed(values: Sequence[Any], is_name: bool) -> Coded | None:
     """Return values as an array of one of Python's own types; None where they are of several, or of another.
 
     >>> _typed([1, 2.5, None], False).values, _typed([1, True], True), _typed([2**64], True)
@@ -106,18 +106,18 @@ def _typed(values: Sequence[Any], is_name: bool) -> Column | None:
     if not is_name and kinds & {bool, Decimal}:
         values = [float(value) if isinstance(value, (bool, Decimal)) else value for value in values]
         kinds = kinds - {bool, Decimal} | {float}
-    if kinds <= {float} or (kinds == {int, float} and all(abs(one) < EXACT for one in values if type(one) is int)):
-        return Column(np.array([np.nan if value is None else value for value in values], dtype=np.float64))
+    if kinds <= {float} or (kinds == {int, float} and all(abs(one) < EXACT for one in values if isinstance(one, int))):
+        return Coded(np.array([np.nan if value is None else value for value in values], dtype=np.float64))
     if kinds == {int} and all(_NUMBER < value < -_NUMBER for value in values if value is not None):
         numbers = [_NUMBER if value is None else value for value in values]
-        return Column(np.array(numbers, dtype=np.int64), _NUMBER_SQL if has_none else "")
+        return Coded(np.array(numbers, dtype=np.int64), _NUMBER_SQL if has_none else "")
     if kinds == {str} and _TEXT not in values:
         texts = [_TEXT if value is None else value for value in values]
-        return Column(np.array(texts, dtype=object), f"'{_TEXT}'" if has_none else "")
-    return Column(np.array(values, dtype=np.bool_)) if kinds == {bool} and not has_none else None
+        return Coded(np.array(texts, dtype=object), f"'{_TEXT}'" if has_none else "")
+    return Coded(np.array(values, dtype=np.bool_)) if kinds == {bool} and not has_none else None
 
 
-def _coded(values: Sequence[Any], uses: Sequence[str]) -> Column | None:
+def _coded(values: Sequence[Any], uses: Sequence[str]) -> Coded | None:
     """Return a number for every value of an episode, or of an order, by its place; None for all else."""
     own = {value for value in values if value is not None} if {"episode", "order"} >= set(uses) else set()
     if "order" in uses and any(isinstance(value, (str, bytes)) for value in own):
@@ -125,7 +125,7 @@ def _coded(values: Sequence[Any], uses: Sequence[str]) -> Column | None:
     with contextlib.suppress(TypeError):
         place = {value: i for i, value in enumerate(sorted(own) if "order" in uses else dict.fromkeys(values))}
         numbers = [_NUMBER if value is None else place[value] for value in values]
-        return Column(np.array(numbers, dtype=np.int64), _NUMBER_SQL) if own else None
+        return Coded(np.array(numbers, dtype=np.int64), _NUMBER_SQL) if own else None
     return None
 
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from replicable_rl.canonical import Json, json_digest, json_text
 from replicable_rl.display import short_repr
-from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, did_you_mean, is_masked, shown
+from replicable_rl.errors import InvalidInput, check_integer, check_numbers, did_you_mean, is_masked, shown
 from replicable_rl.problem.labels import Labels
-from replicable_rl.problem.source import check_range
+from replicable_rl.problem.source import check_gamma, check_range
 from replicable_rl.problem.support import Support
 from replicable_rl.runs import ObjectSpec
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 END = "(end)"  # the name of the state in which an episode that is done stays
 EXACT = 2**53  # whole numbers below it are floats too
-BELOW_ONE = float(np.nextafter(1.0, 0.0))
 WHOLE = re.compile("0|-?[1-9][0-9]{0,37}")  # as a text; 0 has no sign: two ways to write a name are never one
 _MOST_EDGES = 1000  # of a column: every one is a comparison for every row
 
@@ -187,14 +186,14 @@ class Process:
         return cls(states, actions, gamma, bounds, initial, data["ends"] is True, tuple(bins), allowed)
 
 
-def plain(label: Any) -> Label:
+def as_label(label: Any) -> Label:
     """Return a label as Python's own text or whole number; floats that are whole are whole numbers.
 
-    >>> plain(np.int64(3)), plain(2.0), plain((np.str_("a"), 1))
+    >>> as_label(np.int64(3)), as_label(2.0), as_label((np.str_("a"), 1))
     (3, 2, ('a', 1))
     """
     if isinstance(label, tuple) and not any(isinstance(part, tuple) for part in label):
-        return tuple(map(plain, label))
+        return tuple(map(as_label, label))
     if isinstance(label, str):
         return str(label)
     if isinstance(label, (int, np.integer)) and not isinstance(label, (bool, np.timedelta64)):
@@ -250,11 +249,6 @@ def _read(data: Any) -> Label:
 # --- what is declared ---------------------------------------------------------------------------------------------
 
 
-def check_gamma(owner: str, gamma: object) -> float:
-    """Return a discount."""
-    return check_real(owner, "gamma", gamma, low=0.0, high=BELOW_ONE, rule="a discount in [0, 1)")
-
-
 def check_names(kind: str, names: Any) -> tuple[Label, ...] | None:
     """Return declared names, each once."""
     if names is None:
@@ -262,7 +256,7 @@ def check_names(kind: str, names: Any) -> tuple[Label, ...] | None:
     is_list = isinstance(names, Sequence) or (isinstance(names, np.ndarray) and names.ndim == 1)
     if isinstance(names, (str, bytes)) or not is_list or is_masked(names) or len(names) == 0:
         raise InvalidInput(f"from_transitions: {kind} must be a list of names, got {shown(names)}.")
-    given = tuple(map(plain, names.tolist() if isinstance(names, np.ndarray) else names))
+    given = tuple(map(as_label, names.tolist() if isinstance(names, np.ndarray) else names))
     if len(set(given)) < len(given):
         raise InvalidInput(f"from_transitions: {kind} must name each of them once, got {shown(names)}.")
     return given
@@ -278,7 +272,7 @@ def check_initial(initial: Any, states: Sequence[Label], ends: bool = False) -> 
     if initial is None:
         return None
     if isinstance(initial, Mapping):
-        given = {plain(name): probability for name, probability in initial.items()}
+        given = {as_label(name): probability for name, probability in initial.items()}
         unknown = [name for name in given if name not in states]
         if unknown:
             hint = did_you_mean(spoken(unknown[0]), map(spoken, states))

@@ -27,7 +27,7 @@ from replicable_rl.data.files import (
     literals,
     unpacked,
 )
-from replicable_rl.data.frames import as_column, opened_frame
+from replicable_rl.data.frames import as_coded, opened_frame
 from replicable_rl.errors import InvalidFile, InvalidInput, shown
 from replicable_rl.wording import sentence
 
@@ -282,7 +282,7 @@ def _of_table(duck: duckdb.DuckDBPyConnection, source: Any, columns: Columns, al
 def _of_arrays(
     duck: duckdb.DuckDBPyConnection, name: str, columns: Columns, lists: dict[str, Any], place: Callable[[int], str]
 ) -> Relation:
-    found = {column: as_column(column, values, columns, place) for column, values in lists.items()}
+    found = {column: as_coded(column, values, columns, place) for column, values in lists.items()}
     lengths = {len(column.values) for column in found.values()}
     if len(lengths) > 1:
         raise InvalidInput(f"{name}: the columns must have one length, got {sorted(lengths)}.")

@@ -85,17 +85,19 @@ def same_process(one: Dataset, two: Dataset) -> Homogeneity | None:
     key, reward = np.concatenate([one.key, two.key]), np.concatenate([one.reward, two.reward])
     table = np.zeros((key.size, 2), dtype=np.int64)
     table[: one.key.size, 0], table[one.key.size :, 1] = one.count, two.count
-    return compared(one, key, reward, table, max(one.width, two.width))
+    return difference_of(one, key, reward, table, max(one.width, two.width))
 
 
 def change_over_time(data: Dataset) -> Homogeneity | None:
     """Test whether both halves of a log come from one process; None where nobody knows when its rows came."""
     if data.early is None:
         return None
-    return compared(data, data.key, data.reward, np.stack([data.early, data.count - data.early], axis=1), data.width)
+    return difference_of(
+        data, data.key, data.reward, np.stack([data.early, data.count - data.early], axis=1), data.width
+    )
 
 
-def compared(
+def difference_of(
     data: Dataset, key: NDArray[np.int64], reward: NDArray[np.float64], table: NDArray[np.int64], width: float
 ) -> Homogeneity | None:
     """Return where two samples differ most, corrected for the number of tests; a row of ``table`` has both counts."""

@@ -204,7 +204,8 @@ def _common(processes: Mapping[str, Process]) -> Process:
         ("one discount", [process.gamma for process in every]),
         ("a column for the end (done=...), all or none", [process.ends for process in every]),
         ("one distribution of the first state", [process.initial for process in every]),
-        ("one choice of bins and of allowed actions", [(process.bins, process.allowed) for process in every]),
+        ("the same bins", [process.bins for process in every]),
+        ("the same actions that are allowed", [process.allowed for process in every]),
     ):
         other = next((i for i, one in enumerate(found) if one != found[0]), 0)
         if other:

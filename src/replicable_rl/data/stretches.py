@@ -51,7 +51,7 @@ def place(reward: Floats, width: float) -> Floats:
     return np.zeros_like(reward) if math.isinf(width) else np.floor(reward / width)
 
 
-def within(mean: Floats, where: Floats, width: float) -> Floats:
+def into_stretches(mean: Floats, where: Floats, width: float) -> Floats:
     """Return means in their stretches: rounding must not put one into the next."""
     last = np.where(np.abs(where) < _EXACT, where + (1.0 - 2.0**-44), np.nextafter(where + 1.0, -np.inf))
     inside: Floats = np.clip(mean, where * width, last * width)
