@@ -252,7 +252,7 @@ def test_ctrl_c_keeps_what_has_finished(tmp_path: Path) -> None:
         ((*GOOD, "--on-error", "ignore"), "on_error must be 'raise' or 'record', got 'ignore'"),
         ((*GOOD, "--jobs", "0"), "n_jobs (--jobs) must be the number of workers"),
         ((*GOOD, "--backend", "spark"), "--backend must be 'processes' or 'threads', got 'spark'"),
-        ((*GOOD, "--store", "/"), "/: is a directory. Name a file for the store."),
+        ((*GOOD, "--store", "/"), "/: is a directory. Name another file."),
         ((*GOOD, *SMALL, "--csv", "/no/such/place.csv"), "/no/such/place.csv: cannot be written"),
         (("inventory-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2,calls=1e20"), "run 1 of 120 (shared_seed="),
         (
@@ -409,7 +409,7 @@ def test_stores_without_audits(run: Run, tmp_path: Path) -> None:
     refusal = run.refused("audit", "--store", store)
     assert refusal == f"{store}: holds no runs and no audits; name a problem and an algorithm to make one."
     (tmp_path / "notes.txt").write_text("mine")
-    assert "not a run store" in run.refused("audit", "--store", tmp_path / "notes.txt")
+    assert "no run store" in run.refused("audit", "--store", tmp_path / "notes.txt")
     assert "is a directory" in run.refused("audit", "--store", tmp_path)
 
 
