@@ -112,7 +112,6 @@ def things() -> dict[str, Any]:
         "store": store,
         "cuts": cuts,
         "rule": rr.rules.PublishedCuts(cuts),
-        "decision": rr.rules.Decision({"policy": np.zeros(1000)}),
         "comparison": compared,
         "compared": compared.rows[0],
         "calibration": compared.rows[0].calibration,
