@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import replicable_rl as rr
 from replicable_rl.algorithms import approximate_mdp as module
 from replicable_rl.algorithms.approximate_mdp import LearnedModel, RowQueries
-from replicable_rl.problem.support import Support
+from replicable_rl.problem.source import Support
 from replicable_rl.queries import Means
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import TransitionCounts

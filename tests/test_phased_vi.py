@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
+from replicable_rl.algorithms import phased_vi as compiled_module
 from replicable_rl.algorithms import phased_vi as module
-from replicable_rl.algorithms.compiled import phased as compiled_module
-from replicable_rl.algorithms.compiled.phased import Iterated
+from replicable_rl.algorithms.phased_vi import Iterated
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.experiments.cost.prediction import predicted_disagreement
 from replicable_rl.problem.source import as_source

@@ -20,7 +20,7 @@ from replicable_rl.planning import _sweeps
 from replicable_rl.planning.exact import Optimum, evaluate_policy, optimal_values
 from replicable_rl.problem.rows import Rows
 from replicable_rl.problem.shipped import garnet, gridworld
-from replicable_rl.problem.support import greedy
+from replicable_rl.problem.source import greedy
 from replicable_rl.problem.table import TabularMDP
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from scipy import stats
 
 import replicable_rl as rr
 from replicable_rl.problem import source as asked
-from replicable_rl.problem.sampler import n_blocks, stream_words
-from replicable_rl.problem.source import Episodic, Generative, Recorded, Source, Wrapped, as_source
-from replicable_rl.problem.support import Support
+from replicable_rl.problem.source import Episodic, Generative, Recorded, Source, Support, Wrapped, as_source
+from replicable_rl.problem.table import n_blocks, stream_words
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import MAX_CALLS, EpisodeCounts, OutcomeCounts
 from replicable_rl.sampling import _kernels as kernels

@@ -33,8 +33,7 @@ from replicable_rl.problem.environments import EpisodicEnv, from_gymnasium
 from replicable_rl.problem.labels import Labels
 from replicable_rl.problem.shipped import gridworld
 from replicable_rl.problem.simulator import Simulator
-from replicable_rl.problem.source import Source
-from replicable_rl.problem.support import greedy
+from replicable_rl.problem.source import Source, greedy
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import quiet
 from replicable_rl.randomness import SharedRandomness

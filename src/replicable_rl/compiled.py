@@ -183,15 +183,19 @@ class Team:
     def __init__(self, size: int, *, whole_below: int) -> None:
         parts = min(THREADS, size) if size >= whole_below else 1
         ends = [size * i // parts for i in range(parts + 1)]
-        self._parts, self._others, self.is_one = list(itertools.pairwise(ends)), Threads(parts - 1), parts == 1
+        self._parts, self.is_one = list(itertools.pairwise(ends)), parts == 1
+        self._others = None if self.is_one else Threads(parts - 1)
 
     def __enter__(self) -> Team:
         return self
 
     def __exit__(self, *reason: object) -> None:
-        self._others.__exit__(*reason)
+        if self._others is not None:
+            self._others.__exit__(*reason)
 
     def __call__(self, kernel: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Return what the kernel returned for every part."""
+        if self._others is None:
+            return [kernel(*arguments, *self._parts[0])]
         running = [self._others.submit(kernel, *arguments, *part) for part in self._parts[1:]]
         return [kernel(*arguments, *self._parts[0]), *map(result_of, running)]

@@ -16,7 +16,7 @@ from replicable_rl.adapters import probes
 from replicable_rl.audit.returns import RETURNS
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.planning import gain
-from replicable_rl.problem.support import greedy
+from replicable_rl.problem.source import greedy
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.runs import Run, RunSpec, Status, StatusCode, derived_seed
 from replicable_rl.runs.run import UNSAID

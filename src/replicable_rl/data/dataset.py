@@ -12,8 +12,7 @@ from replicable_rl.canonical import array_digest, json_digest
 from replicable_rl.data.process import Process
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, shown
 from replicable_rl.files import Artifact, Parts
-from replicable_rl.problem.source import Recorded
-from replicable_rl.problem.support import Support
+from replicable_rl.problem.source import Recorded, Support
 from replicable_rl.runs import Logged
 from replicable_rl.sampling.counts import EpisodeCounts, width_of
 from replicable_rl.sampling.counts import sums as summed

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidMDP, check_choice, check_numbers
-from replicable_rl.problem.support import Support
+from replicable_rl.problem.source import Support
 from replicable_rl.sampling.counts import sums
 
 SUM_TOLERANCE = 1e-9

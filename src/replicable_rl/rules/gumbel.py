@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from replicable_rl.problem.support import greedy
+from replicable_rl.problem.source import greedy
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.model import EmpiricalModel
 from replicable_rl.rules.rule import Decision, Rule, Tuning

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from replicable_rl.canonical import canonical_json, to_json
 from replicable_rl.errors import InvalidInput
-from replicable_rl.problem.source import Source
-from replicable_rl.problem.support import Support
+from replicable_rl.problem.source import Source, Support
 from replicable_rl.runs import Claims, Fingerprints, Run, Status, StatusCode, level_of
 from replicable_rl.testing.cases import Case, Failed, Refused, short, with_seeds
 

@@ -1,1 +1,0 @@
-"""Compiled forms of the listings: the same bits, sooner."""
