@@ -177,11 +177,7 @@ def decimal(number: int | None) -> str | None:
 
 
 def from_decimal(name: str, text: Json, digits: int = 4000) -> int:
-    """Read a seed or a count back.
-
-    >>> from_decimal("seed", "18446744073709551615")
-    18446744073709551615
-    """
+    """Read a seed or a count back."""
     if not (isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= digits):
         raise InvalidInput(f"{name} must be a string of decimal digits, got {text!r:.80}.")
     return int(text)
@@ -193,16 +189,12 @@ def json_digest(value: Json) -> str:
 
 
 def record_digest(record: Json) -> str:
-    """Return the SHA-256 of a record: of its JSON with sorted keys, without spaces, and with every bit of its numbers.
-
-    >>> record_digest({"b": 0.0, "a": 1}) == record_digest({"a": 1, "b": 0.0}) != record_digest({"a": 1, "b": -0.0})
-    True
-    """
+    """Return the SHA-256 of the text of a record."""
     return hashlib.sha256(record_text(record)).hexdigest()
 
 
 def record_text(record: Json) -> bytes:
-    """Return the text that `record_digest` hashes."""
+    """Return a record as JSON with sorted keys, without spaces, and with every bit of its numbers."""
     return json.dumps(_finite(record), sort_keys=True, separators=(",", ":")).encode("ascii")
 
 

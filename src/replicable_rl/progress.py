@@ -140,12 +140,8 @@ def bar() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _shown(view: _Terminal | _Notebook) -> Iterator[None]:
-    listener = _Listener(view)
-    try:
-        with listening(listener.note, listener.say):
-            yield
-    finally:
-        listener.close()
+    with contextlib.closing(_Listener(view)) as listener, listening(listener.note, listener.say):
+        yield
 
 
 class _Listener:
