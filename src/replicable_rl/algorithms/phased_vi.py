@@ -10,9 +10,10 @@ r"""Phased value iteration, plain and replicable (Algorithm 1, ``alg:rep-phased`
 Phased Q-learning (Kearns and Singh 1998) is the same loop with the plain mean instead of rSTAT. Values are normalised
 to [0, 1] inside. Where the reward is not a known function of (s, a), one query answers r + gamma V_t(s') as a whole.
 
-Without overrides rPVI is the same loop with a schedule of its own: early iterations draw less and round more coarsely,
-and Q only rises, Q_{t+1} = max(Q_t, r + gamma (v - c_t)). It keeps the same promises with far fewer samples. With the
-m, T and tau of `theory.paper_phased_vi` it is the paper's listing.
+Without overrides rPVI is the same loop with a schedule of its own: it begins with Q_0 = r, early iterations draw less
+and round more coarsely, m_t depends on V_t, Q only rises, Q_{t+1} = max(Q_t, r + gamma (v - c_t)), and the Q that is
+reported is the middle of what is known. It keeps the same promises with far fewer samples. With the m, T and tau of
+`theory.paper_phased_vi` it is the paper's listing.
 
 Why it replicates, by induction over t: if two runs hold the same Q_t, their means differ by no more than sampling makes
 them, a shared grid separates such means with small probability, and equal bins give equal bits of Q_{t+1}. A union
@@ -51,7 +52,7 @@ OFFSET = "rpvi/offset"  # address (t), element s*A + a
 
 
 class Step(NamedTuple):
-    """Iteration t: Q_{t+1}, the counts, what was averaged over them, its means, and V_t."""
+    """Iteration t: Q_{t+1} as ``q``, the counts, what was averaged over them, its means, and V_t as ``value``."""
 
     t: int
     q: Floats
@@ -277,7 +278,7 @@ class ReplicablePhasedVI(_Phased):
     It is as accurate as `PhasedVI`: Theorem 4.1 (``thm:rpvi``) states so of the policy, and its proof of Q. Two runs on
     fresh samples with one shared seed return different Q with probability at most ``rho``. The last four parameters
     are m, T, and the tolerance and replicability of one query of the paper's listing, which runs if one of them is
-    given, and requires 2*delta < rho; None means what the theorem says.
+    given, and requires 2*delta < rho; those that are None are then the theorem's.
 
     >>> import replicable_rl as rr
     >>> mdp, algorithm = rr.make("two-goals-v1"), ReplicablePhasedVI(0.1, 0.001, 0.2)

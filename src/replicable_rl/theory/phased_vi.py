@@ -190,7 +190,7 @@ def _smallest(cost: Callable[[int], float], least: int) -> int:
 class PhasedVINumbers(QueryNumbers):
     """What a run of (replicable) phased value iteration takes, and what is proved of it.
 
-    Of our schedule, width, tolerance and calls are those of the last iteration, where calls are most.
+    Of our schedule, width, tolerance, rho_sq and calls are those of the last iteration, where calls are most.
     """
 
     target: Target
@@ -271,10 +271,11 @@ def phased_vi(
     tolerance: float | None = None,
     rho_sq: float | None = None,
 ) -> PhasedVINumbers:
-    """Return the numbers of Theorem 4.1 (``thm:rpvi``), or of Phased Q-learning when ``rho`` is None.
+    """Return numbers that keep the promise of Theorem 4.1 (``thm:rpvi``), or Phased Q-learning's if ``rho`` is None.
 
-    ``pairs`` is N, S*A or as many as are allowed. Each keyword from ``calls`` on overrides what the theorem says of the
-    paper's listing, which then runs and requires 2*delta < rho. All else is as in `ReplicablePhasedVI`.
+    They are those of our rising schedule, unless a keyword from ``calls`` on is given: then the paper's listing runs,
+    with the theorem's numbers for the other keywords, and requires 2*delta < rho. ``pairs`` is N, S*A or as many as are
+    allowed. All else is as in `ReplicablePhasedVI`.
 
     >>> rpvi = phased_vi(pairs=32, gamma=0.9, epsilon=0.1, delta=0.001, rho=0.2)
     >>> rpvi.iterations, f"{rpvi.samples:.2e}", rpvi.accuracy_proved and rpvi.replicability_proved
@@ -342,7 +343,8 @@ def paper_phased_vi(
 ) -> dict[str, Any]:
     """Return T, tau and m of the listing of Theorem 4.1 (``thm:rpvi``), for `ReplicablePhasedVI`; 2*delta < rho.
 
-    ``printed`` asks for m as the paper prints it: about four times what its proof needs.
+    ``printed`` asks for m as the paper prints it: about four times what its proof needs. The paper's own alpha and T
+    are those of ``target="value"``; "policy" is the mended promise about the policy.
 
     >>> paper_phased_vi(32, 0.9, epsilon=0.1, delta=0.001, rho=0.2)["calls"]
     8187898146367124
