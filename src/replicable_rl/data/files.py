@@ -177,7 +177,7 @@ class CsvFile(NamedTuple):
 
     def scan(self, last: int = -1) -> tuple[int, int]:
         """Return on which line the last row begins, and its number; refuse the first row that is wrong."""
-        from replicable_rl.data.lines import delimited
+        from replicable_rl.data._lines import delimited
 
         state, end = np.array([2, 2, 0, 0, 0, 0, 0]), b"\r\n" if self.has_returns else b"\n"
         is_letter = ~np.isin(np.arange(256), [0, 10, 13, 239, ord(self.delimiter)])  # 239 begins a byte order mark

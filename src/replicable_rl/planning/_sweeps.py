@@ -1,8 +1,8 @@
 """The sweeps of exact planning: compiled loops over the rows of a process, and what drives them to the optimum.
 
 Nothing depends on the number of threads: they divide states between them, and only minima and maxima are put together.
- Sums run over a row in its stored order. Inner loops index with unsigned integers: a signed index
-costs a test for counting from the end.
+Sums run over a row in its stored order. Inner loops index with unsigned integers: a signed index costs a test for
+counting from the end.
 """
 
 from __future__ import annotations
