@@ -83,7 +83,7 @@ def test_compare_prints_a_table_and_recommends(run: Run, tmp_path: Path) -> None
         (("calibrate", *PLUG_IN, "--start", "many"), "--start must be a whole number"),
         (("calibrate", *PLUG_IN, "--size", "n"), "calibrate: PlugInPolicy has no parameter 'n'"),
         (("calibrate", *PLUG_IN, "--jobs", "0"), "calibrate: n_jobs (--jobs) must be the number of workers"),
-        (("compare", "two-goal-v1"), "No problem is called 'two-goal-v1'. Did you mean 'two-goals-v1'?"),
+        (("compare", "two-goal-v1"), "No problem or algorithm is called 'two-goal-v1'. Did you mean 'two-goals-v1'?"),
         (("compare", "chain-v1", "--seed", "-1"), "compare: seed must be an integer from 0 to"),
         (("compare", "chain-v1", "--share", "0.1", "--epsilon", "0.1"), "compare: epsilon and share both say how much"),
     ],

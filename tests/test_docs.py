@@ -251,7 +251,7 @@ def test_checker_accepts_a_true_page(run: Runner, tmp_path: Path) -> None:
     ("right", "wrong"),
     [
         ("(5,   2)", "(5, 3)"),
-        ("Did you mean 'chain-v1'?\n", "Did you mean 'chains-v1'?\n"),
+        ("Did you mean 'chain-v1'?", "Did you mean 'chains-v1'?"),
         ('name == "chain"', 'name == "chains"'),
         ('rr.make("chain-v1")', 'rr.make("chain-v0")'),
         ("nowhere.npz: no such file.", "nowhere.npz: no such directory."),

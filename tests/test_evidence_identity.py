@@ -345,7 +345,7 @@ def test_an_id_that_no_longer_stands_for_code_of_gymnasium_needs_a_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gymnasium.registry["FrozenLake-v1"], "entry_point", Stuck)
-    with pytest.raises(rr.InvalidInput, match=r"by its version only\. Give version='1'"):
+    with pytest.raises(rr.InvalidInput, match="Give version='1'"):
         rr.audit(lake(), EXPLORE, shared_seeds=2, store=tmp_path / "runs.sqlite")
 
 

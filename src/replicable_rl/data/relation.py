@@ -236,7 +236,9 @@ def _of_parquet(
         kinds = {str(column): str(kind) for column, kind, *_ in log.rows(f"DESCRIBE SELECT * FROM {one}")}
         log.columns = log.columns.settled(file, list(kinds))
         log.columns.check(file, list(kinds), also)
-        for column in log.columns.names:
+        schema = f"parquet_schema({literals([file])})"
+        nothing = {name for (name,) in log.rows(f"SELECT name FROM {schema} WHERE logical_type = 'NullType()'")}
+        for column in (name for name in log.columns.names if name not in nothing):  # what holds no value has no type
             kind, other = first.setdefault(column, (kinds[column], file))
             if {sort_of(kind), sort_of(kinds[column])} not in ({sort_of(kind)}, {"whole", "float"}):
                 raise InvalidFile(

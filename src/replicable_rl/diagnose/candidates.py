@@ -51,7 +51,7 @@ def candidates(
                 )
             name, algorithm = one, makers[one]()
         elif isinstance(one, Algorithm):
-            name, algorithm = str(getattr(one, "id", type(one).__name__)), one
+            name, algorithm = one.id.rpartition(".")[2], one
         else:
             raise InvalidInput(f"compare: algorithms must be names or algorithms, got {shown(one)}.")
         while name in chosen or (name in _NAMES and not isinstance(one, str)):

@@ -420,7 +420,10 @@ class Run(Artifact):
         if "value" in frozen and "policy" in frozen:
             _check_fit(frozen["value"], frozen["policy"])
         prints = Fingerprints({level.name: level.digest(level.name, frozen[level.name]) for level in levels})
-        columns = {name: np.array(column, dtype=np.float64) for name, column in (history or {}).items()}
+        try:
+            columns = {name: np.array(column, dtype=np.float64) for name, column in (history or {}).items()}
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidInput("Run: history must hold columns of numbers that 64-bit floats can hold.") from None
         for column in columns.values():
             column.setflags(write=False)
         claims = _NO_CLAIMS if claims is None else claims

@@ -353,7 +353,7 @@ def provider(thing: Any) -> str:
     What ships is what this package has under its name. An object is ours if its class is, if no attribute of it hides
     a part of its class, and if the objects among its settings are ours.
 
-    >>> provider(provider), provider(functools.partial(brief)), provider({})
+    >>> provider(provider), provider(functools.partial(provider)), provider({})
     ('replicable-rl', 'replicable-rl', 'builtins')
     """
     if isinstance(thing, (functools.partial, MethodType)):
