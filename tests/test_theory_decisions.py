@@ -200,6 +200,7 @@ def test_the_bounds_by_hand() -> None:
     assert disagreement_bound("rounded", sizes, n, 0.01, 0.1) == pytest.approx(32 * d / 0.01, rel=1e-5)
     D = math.sqrt(2 * (S - 1) / n) + 2 * math.sqrt(math.log(N) / n)
     assert sizes.row_distance(n) == pytest.approx(D)
+    assert sizes.row_error(n, delta) == pytest.approx(math.sqrt(2 * (S * math.log(2) + math.log(N / delta)) / n))
     m, spent, F = sizes.worst_distance(n), 0.1, 1 / 16
     tried = decisions.tolerances(sizes, spent)
     total = 24 * (2 * sizes.value_distance(n) / tried[-1] + gamma * h * (0.2 * m / spent + D) / F)
