@@ -77,10 +77,10 @@ class Following:
         """
         share, now = np.zeros(self.n_states), (self.initial if first is None else first).copy()
         costs = np.zeros(self.n_states) if cost is None else cost
-        weight: Floats = policy.astype(np.float64, copy=False)
-        if policy.ndim == 1:
-            weight = (policy[:, None] == np.arange(self.table.n_actions)).astype(np.float64)
-        arguments = weight.reshape(-1), times * self.steps, now, np.empty_like(now), share, costs, enough
+        first_row = np.arange(0, self.n_states * self.table.n_actions, self.table.n_actions)
+        chosen: Integers = (first_row + policy if policy.ndim == 1 else np.empty(0)).astype(np.int64, copy=False)
+        weight: Floats = np.empty(0) if policy.ndim == 1 else policy.astype(np.float64, copy=False).reshape(-1)
+        arguments = chosen, weight, times * self.steps, now, np.empty_like(now), share, costs, enough
         return share, *follow_shares(self.table, *arguments)
 
     def noise(self, policy: Integers, noise: Floats) -> Floats:
@@ -150,6 +150,7 @@ def weighted_sum(weight: Floats, x: Floats) -> float:
 @compiled_loop("steps")
 def follow_shares(
     table: PlanningTable,
+    chosen: Integers,
     weight: Floats,
     steps: int,
     now: Floats,
@@ -160,8 +161,9 @@ def follow_shares(
 ) -> tuple[float, float]:
     """Add to ``share`` the discounted shares of the states in so many steps from ``now``; ``then`` is for work.
 
-    It ends where shares times ``cost`` are ``enough``. Returns the share of all steps that were not followed, and the
-    sum of shares times ``cost``.
+    The policy takes the ``chosen`` row of every state, or all rows by their ``weight`` where none is chosen. It ends
+    where shares times ``cost`` are ``enough``. Returns the share of all steps that were not followed, and the sum of
+    shares times ``cost``.
     """
     indptr, next_state, probability, _, gamma, n_actions = table
     factor, total = 1.0 - gamma, 0.0
@@ -177,8 +179,9 @@ def follow_shares(
             here = now[s]
             if here == 0.0:
                 continue
-            for row in range(s * n_actions, (s + 1) * n_actions):
-                moved = here * weight[row]
+            begin = s * n_actions if chosen.size == 0 else chosen[s]
+            for row in range(begin, begin + n_actions if chosen.size == 0 else begin + 1):
+                moved = here * weight[row] if chosen.size == 0 else here
                 if moved != 0.0:
                     for k in range(indptr[row], indptr[row + 1]):
                         then[np.uint32(next_state[k])] += moved * probability[k]
