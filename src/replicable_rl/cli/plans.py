@@ -22,6 +22,29 @@ _ELSEWHERE = {  # in the title, in the promise, or in the claims
     *("n_states", "n_actions", "gamma", "known_rewards", "pairs", "allowed_pairs", "epsilon", "delta", "rho"),
     *("rising", "recorded", "sizes"),
 }
+_WORDS = {  # of numbers; what is needed for the proof is shown where it is another number
+    "queries": "queries in all",
+    "tolerance": "tolerance tau of a query",
+    "delta_sq": "delta of a query",
+    "rho_sq": "rho of a query",
+    "width": "bin width beta",
+    "calls": "calls m of a pair",
+    "iterations": "iterations T",
+    "form": "form of rSTAT",
+    "horizon": "steps H of an episode",
+    "support": "successors of a pair, at most",
+    "rounds": "rounds T, at most",
+    "episodes": "episodes m of a round",
+    "known": "visits k of a known pair",
+    "window": "window w of k",
+    "per_pair": "samples n of a pair",
+    "spent": "loss that the rule spends",
+    "parameter": "parameter of the rule",
+    "over": "loss from",
+    "samples": "samples in all",
+    "error_proved": "bound on the error",
+    "rho_proved": "bound: two runs differ",
+}
 
 
 def plan_to_json(problem: TabularMDP | Dataset, plan: Plan[Any]) -> dict[str, Json]:
@@ -45,7 +68,11 @@ def show_plans(mdp: TabularMDP | Dataset, plans: Sequence[Plan[Any]], name: str 
         table.add_column("", justify="right", no_wrap=True)
         numbers = plan.numbers
         bounds = {"samples": plan.samples, "error_proved": numbers.error_proved, "rho_proved": numbers.rho_proved}
-        for label, cell in {**asdict(numbers), **bounds}.items():
-            if label not in _ELSEWHERE and cell is not None:
-                table.add_row(label, cell if isinstance(cell, str) else number(cell))
+        cells = asdict(numbers) | bounds
+        for field, cell in cells.items():
+            what = field.removesuffix("_needed")
+            if field in _ELSEWHERE or cell is None or (what != field and cell == cells[what]):
+                continue
+            label = _WORDS.get(what, what) + " for the proof" * (what != field)
+            table.add_row(label, cell if isinstance(cell, str) else number(cell))
         out.print("", table, str(plan.claims()), sep="\n")
