@@ -387,10 +387,10 @@ def test_the_compiled_maximum_breaks_ties_alike(q: list[list[int]]) -> None:
     _sweeps.backup(table, value, best, row_of, 0, n)
     assert (row_of % A).tolist() == [row.index(max(row)) for row in q]
     assert best.tolist() == [max(row) for row in q]
-    for backward in (False, True):
-        _sweeps.relax(table, value, row_of, backward)
+    for width, backward in ((1, False), (n, True)):
+        _sweeps.relax(table, value, best, row_of, width, backward, 0, n)
         assert (row_of % A).tolist() == [row.index(max(row)) for row in q]
-        assert value.tolist() == [max(row) for row in q]
+        assert best.tolist() == [max(row) for row in q]
 
 
 def test_infinite_values_and_negative_zero_are_ordered_like_numbers() -> None:
@@ -506,10 +506,11 @@ def test_two_hundred_thousand_states() -> None:
     assert np.abs(found.value - best.value).max() <= best.error + found.error
 
 
-@pytest.mark.parametrize("in_place_from", [1, 10**9], ids=["in place", "plain"])
-def test_threads_do_not_change_a_bit(in_place_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("blocks_from", [1, 10**9], ids=["blocks", "plain"])
+def test_threads_do_not_change_a_bit(blocks_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problems = [rr.make(id) for id in ("two-goals-wide-v1", "garnet-v1", "inventory-v1")] + [grid(40, 0.97)]
-    monkeypatch.setattr(_sweeps, "_IN_PLACE_FROM", in_place_from)
+    monkeypatch.setattr(_sweeps, "_BLOCKS_FROM", blocks_from)
+    monkeypatch.setattr(_sweeps, "_SHARED_FROM", blocks_from)
     monkeypatch.setattr(_sweeps, "MANY_STATES", 10**9)
     alone = [(optimal_values(problem), evaluate_policy(problem, uniform(problem))) for problem in problems]
     monkeypatch.setattr(_sweeps, "MANY_STATES", 1)
@@ -523,7 +524,7 @@ def test_threads_do_not_change_a_bit(in_place_from: int, monkeypatch: pytest.Mon
             assert (value.error, value.sweeps) == (mixed.error, mixed.sweeps)
 
 
-# --- Gauss-Seidel sweeps in place --------------------------------------------------------------
+# --- Gauss-Seidel sweeps in blocks -------------------------------------------------------------
 
 
 def uniform(mdp: TabularMDP) -> NDArray[np.float64]:
@@ -549,12 +550,14 @@ def deterministic(n_states: int, gamma: float) -> TabularMDP:
 
 
 @pytest.fixture
-def in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sweep small processes the way large ones are, whether that pays or not."""
     monkeypatch.setattr(_sweeps, "have_near_successors", lambda table: True)
+    monkeypatch.setattr(_sweeps, "_BLOCKS", 2)
+    monkeypatch.setattr(_sweeps, "_SHARED_FROM", 1)
 
 
-@pytest.mark.usefixtures("in_place")
+@pytest.mark.usefixtures("in_blocks")
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(processes(), st.sampled_from([None, 1e-3, 10.0, 1e-300]))
 @example(two_loops(0.999), None)
@@ -562,7 +565,7 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> None:
 @example(cycle(0.999), None)
 @example(cycle(0.999, 1e6), 1e-3)
 @example(tenths(0.999, 1e6, low=0.0), None)
-def test_values_found_in_place_are_certified_too(mdp: TabularMDP, tolerance: float | None) -> None:
+def test_values_found_in_blocks_are_certified_too(mdp: TabularMDP, tolerance: float | None) -> None:
     best = optimal_values(mdp, tolerance=tolerance)
     assert is_certified(mdp, best)
     assert best.error <= max(asked_tolerance(mdp, tolerance), rounding_scale(mdp))
@@ -588,38 +591,36 @@ def test_both_ways_of_sweeping_agree_within_their_certificates(
     }[kind]()
     tolerance = 1e-4 if gamma == 0.9999 else None  # what 64 bits can certify
     plain = optimal_values(mdp, tolerance=tolerance)
-    request.getfixturevalue("in_place")
-    in_place = optimal_values(mdp, tolerance=tolerance)
+    request.getfixturevalue("in_blocks")
+    blocks = optimal_values(mdp, tolerance=tolerance)
     assert plain.converged
-    assert in_place.converged
-    assert np.abs(plain.q - in_place.q).max() <= plain.error + in_place.error
+    assert blocks.converged
+    assert np.abs(plain.q - blocks.q).max() <= plain.error + blocks.error
     # The residual of the values, with numpy: |q - Q*| <= e implies |q - Tq| <= (1 + gamma) e.
     rows = mdp.rows
-    for best in (plain, in_place):
+    for best in (plain, blocks):
         outcome = rows.probability * (rows.reward + gamma * best.value[rows.next_state])
         backed_up = np.add.reduceat(outcome, rows.indptr[:-1])
         residual = np.abs(best.q.reshape(-1) - backed_up).max()
         assert residual <= (1.0 + gamma) * best.error + 1e-12 / (1.0 - gamma)
 
 
-def test_a_goal_has_its_value_after_one_sweep_in_place() -> None:
+def test_a_goal_has_its_value_after_one_sweep_in_blocks() -> None:
     """And a probability to stay that rounding put above 1 does not divide by zero."""
     indptr, one = np.array([0, 1]), np.array([1.0])
-    row_of = np.empty(1, dtype=np.int32)
+    out, row_of = np.empty(1), np.empty(1, dtype=np.int32)
     for gamma, stay in ((0.5, 1.0), (1.0 - 2.0**-53, 1.0 + 2.0**-52)):
         table = _sweeps.PlanningTable(indptr, np.zeros(1, dtype=np.int32), np.array([stay]), one, gamma, 1)
-        value = np.zeros(1)
-        _sweeps.relax(table, value, row_of, False)
-        assert value[0] == 1.0 / (1.0 - gamma)
+        _sweeps.relax(table, np.zeros(1), out, row_of, 1, False, 0, 1)
+        assert out[0] == 1.0 / (1.0 - gamma)
         chain = _sweeps.Chain(indptr, np.empty(1, dtype=np.int32), np.empty(1), np.empty(1), np.empty(1))
         assert _sweeps.policy_rows(table, row_of, True, np.array([-1], dtype=np.int32), chain, 0, 1) == 1
-        value = np.zeros(1)
-        _sweeps.relax_policy(chain, value, False)
-        assert value[0] == 1.0 / (1.0 - gamma)
+        _sweeps.relax_policy(chain, np.zeros(1), out, 1, np.array([False]), one, 0, 1)
+        assert out[0] == 1.0 / (1.0 - gamma)
 
 
-def test_only_large_processes_with_near_successors_are_swept_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_sweeps, "_IN_PLACE_FROM", 1000)
+def test_only_large_processes_with_near_successors_are_swept_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_sweeps, "_BLOCKS_FROM", 1000)
 
     def decision(mdp: TabularMDP) -> bool:
         return _sweeps.have_near_successors(_sweeps.followed(mdp, uniform(mdp)))
@@ -641,10 +642,10 @@ def corridor(n_states: int, goal: int, slip: float = 0.0) -> TabularMDP:
     return TabularMDP.from_outcomes([[step(s, -1), step(s, 1)] for s in range(n_states)], gamma=0.99)
 
 
-@pytest.mark.usefixtures("in_place")
+@pytest.mark.usefixtures("in_blocks")
 @pytest.mark.parametrize("goal", [0, 200, 399], ids=["at the start", "in the middle", "at the end"])
 def test_sweeps_against_the_flow_need_not_be_many(goal: int) -> None:
-    """News cross all states in one sweep; in the other direction they would take as many."""
+    """News cross a block of 200 states in one sweep; in the other direction they would take 200."""
     best = optimal_values(corridor(400, goal))
     assert best.converged
     assert best.sweeps <= 50
@@ -652,14 +653,46 @@ def test_sweeps_against_the_flow_need_not_be_many(goal: int) -> None:
     assert np.allclose(best.value, 0.99 ** np.abs(np.arange(400) - goal) * 100.0, rtol=0.0, atol=best.error)
 
 
-@pytest.mark.parametrize("towards_0", [0.2, 0.4999, 0.5001, 1.0])
-def test_a_sweep_begins_where_the_policy_leads(towards_0: float) -> None:
-    n = 40
+def test_a_block_is_swept_from_where_its_policy_leads() -> None:
+    """And a value moves further than it should where it is made of new values in part, not where of nothing else."""
+    n, over, backward = 40, np.empty(40), np.zeros(2, dtype=np.bool_)
     state = np.arange(n)
     indptr, next_state = np.arange(0, 2 * n + 1, 2), np.stack([state - 1, state + 1], axis=1).clip(0, n - 1)
-    weight = np.tile([towards_0, 1.0 - towards_0], n) * 0.999
-    chain = _sweeps.Chain(indptr, next_state.reshape(-1).astype(np.int32), weight, np.empty(0), np.empty(0))
-    assert _sweeps.leads_up(chain) == (towards_0 < 0.5)
+    for towards_0 in (0.2, 0.5001, 0.8, 1.0):
+        weight = np.tile([towards_0, 1.0 - towards_0], n) * 0.999
+        chain = _sweeps.Chain(indptr, next_state.reshape(-1).astype(np.int32), weight, np.empty(0), np.empty(0))
+        _sweeps.upstream(chain, 20, 1.1, backward, over, 0, n)
+        assert backward.tolist() == [towards_0 < 0.5] * 2
+        known = 0.999 * max(towards_0, 1.0 - towards_0)
+        expected = 1.0 if known < 0.5 else min(1.1, max(1.0, _sweeps._NEARLY / known))
+        assert over[1:19] == pytest.approx([expected] * 18)
+        first_in_order = [19, 39] if towards_0 < 0.5 else [0, 20]  # they know nothing new of their block
+        assert over[first_in_order].tolist() == [1.0, 1.0]
+        _sweeps.upstream(chain, 20, 1.0, backward, over, 0, n)
+        assert (over == 1.0).all()
+
+
+def test_too_much_over_relaxation_is_noticed_and_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_sweeps, "_OVER", 2.0)
+    monkeypatch.setattr(_sweeps, "_SHARED_FROM", 1)
+    mdp = gridworld(["G" + "." * 59, *["." * 60] * 59], gamma=0.99)
+    plain = optimal_values(mdp)
+    table = _sweeps.followed(mdp, mdp.support.probabilities("test", plain.policy))
+    sweeps, low, high, spreads = _sweeps.BlockSweeps(table, 1.0), 0.0, 1.0, [1.0]
+    with sweeps.each:
+        sweeps.backup()
+        sweeps.improve()
+        while len(spreads) < 100 and high - low > 1e-6:
+            low, high = sweeps.follow(low, high, 1e-6)
+            spreads.append(high - low)
+            if spreads[-1] > 200.0:
+                assert sweeps.value.max() <= 0.0  # below again
+        assert sweeps._most == 1.0
+    assert max(spreads) > 200.0  # further apart than the differences of values can lie
+    assert spreads[-1] <= 1e-6
+    monkeypatch.setattr(_sweeps, "have_near_successors", lambda table: True)
+    blocks = optimal_values(mdp)
+    assert np.abs(blocks.q - plain.q).max() <= blocks.error + plain.error
 
 
 def test_residuals_are_those_of_a_plain_backup() -> None:
@@ -667,23 +700,28 @@ def test_residuals_are_those_of_a_plain_backup() -> None:
     mdp = TabularMDP.from_outcomes(
         [[[(0.75, 0, 1.0), (0.25, 1, 0.0)]], [[(0.5, 0, 0.0), (0.5, 2, 2.0)]], [[(1.0, 2, 0.5)]]], gamma=0.9
     )
-    sweeps = _sweeps.InPlaceSweeps(rows_of(mdp))
+    sweeps = _sweeps.BlockSweeps(rows_of(mdp), float(np.ptp(mdp.reward_range)))
     sweeps.backup()
     sweeps.improve()
-    value = np.array([3.0, 1.0, 2.0])
+    value, out = np.array([3.0, 1.0, 2.0]), np.empty(3)
     P, r = np.array([[0.75, 0.25, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 1.0]]), np.array([0.75, 1.0, 0.5])
     expected = r + 0.9 * P @ value - value
-    assert _sweeps.residuals(sweeps.chain, value, np.empty(3), 0, 3) == pytest.approx((expected.min(), expected.max()))
+    found = _sweeps.residuals(sweeps.chain, value, out, 0, 3)
+    assert found == pytest.approx((expected.min(), expected.max()))
+    for s in range(3):
+        solved = value.copy()
+        solved[s] = out[s]
+        assert r[s] + 0.9 * P[s] @ solved == pytest.approx(out[s])
 
 
-@pytest.mark.parametrize("in_place", [False, True], ids=["plain", "in place"])
+@pytest.mark.parametrize("blocks", [False, True], ids=["plain", "blocks"])
 @pytest.mark.parametrize("gamma", [0.99, 0.9999, 1.0 - 1e-6])
 def test_well_mixing_processes_need_few_sweeps_whatever_gamma_is(
-    in_place: bool, gamma: float, monkeypatch: pytest.MonkeyPatch
+    blocks: bool, gamma: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_sweeps, "have_near_successors", lambda table: in_place)
+    monkeypatch.setattr(_sweeps, "have_near_successors", lambda table: blocks)
     mdp = garnet(n_states=200, n_actions=2, branching=10, gamma=gamma)
-    assert optimal_values(mdp, tolerance=1e-4).sweeps <= (2000 if in_place else 60)
+    assert optimal_values(mdp, tolerance=1e-4).sweeps <= (2000 if blocks else 60)
 
 
 def test_differences_that_go_round_shrink_however_near_gamma_is_to_1() -> None:
@@ -709,18 +747,18 @@ def test_when_to_stop_is_decided_as_if_by_several_threads() -> None:
         )
 
 
-@pytest.mark.parametrize("kind", [_sweeps.Sweeps, _sweeps.InPlaceSweeps])
+@pytest.mark.parametrize("kind", [_sweeps.Sweeps, _sweeps.BlockSweeps])
 def test_following_a_policy_comes_closer_to_its_value(kind: type[_sweeps.Sweeps]) -> None:
     """The differences bound the distance from the policy's exact value, up to a constant and single precision."""
     mdp = garnet(n_states=50, n_actions=3, gamma=0.9)
-    sweeps = kind(rows_of(mdp))
+    sweeps = kind(rows_of(mdp), float(np.ptp(mdp.reward_range)))
     with sweeps.each:
         low, high, _ = sweeps.backup()
         assert sweeps.improve() == 1.0
         policy = sweeps.row_of % 3
         exact = evaluate_policy(mdp, policy, tolerance=1e-12).value
         low, high = sweeps.follow(low, high, 1e-5)
-        while kind is _sweeps.InPlaceSweeps and high - low > 1e-5:
+        while kind is _sweeps.BlockSweeps and high - low > 1e-5:
             low, high = sweeps.follow(low, high, 1e-5)
         assert high - low <= 1e-5
         assert np.ptp(exact - sweeps.value) <= 2e-5 / (1.0 - 0.9) + 1e-5

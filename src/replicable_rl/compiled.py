@@ -177,12 +177,13 @@ class Team:
     """Calls ``kernel(*arguments, first, last)`` for 0 to ``size``: at once, or in parts on several threads.
 
     For kernels whose every element is a function of the arguments alone, so that the parts do not change a bit.
-    Below ``whole_below``, starting threads takes longer than they save.
+    Below ``whole_below``, starting threads takes longer than they save. Parts end at multiples of ``step``.
     """
 
-    def __init__(self, size: int, *, whole_below: int) -> None:
-        parts = min(THREADS, size) if size >= whole_below else 1
-        ends = [size * i // parts for i in range(parts + 1)]
+    def __init__(self, size: int, *, whole_below: int, step: int = 1) -> None:
+        steps = -(-size // step)
+        parts = min(THREADS, steps) if size >= whole_below else 1
+        ends = [min(size, steps * i // parts * step) for i in range(parts + 1)]
         self._parts, self.is_one = list(itertools.pairwise(ends)), parts == 1
         self._others = None if self.is_one else Threads(parts - 1)
 

@@ -1,8 +1,8 @@
 """The sweeps of exact planning: compiled loops over the rows of a process, and what drives them to the optimum.
 
-Nothing depends on the number of threads: they divide states between them, and only minima and maxima are put together.
-Sums run over a row in its stored order. Inner loops index with unsigned integers: a signed index costs a test for
-counting from the end.
+Nothing depends on the number of threads: they divide states or whole blocks between them, and only minima and maxima
+are put together. Sums run over a row in its stored order. Inner loops index with unsigned integers: a signed index
+costs a test for counting from the end.
 """
 
 from __future__ import annotations
@@ -23,15 +23,19 @@ if TYPE_CHECKING:
     from replicable_rl.problem.table import TabularMDP
 
 _SWEEPS = 25  # sweeps along the greedy policy between two full backups, at most
-_IN_PLACE = 16  # the same for sweeps in place, which do more
-_PATIENCE = 1000  # the same where the policy is the same as before
+_BLOCK_SWEEPS = 16  # the same for sweeps in blocks, which do more
+_PATIENCE = 1000  # the same where the policy is the same as before; and what over-relaxation may waste
 _SINGLE_FROM = 1e-5  # where 1 - gamma is smaller, single precision would not see that differences shrink
 _SINGLE = 1e-6  # differences this much smaller than at first are lost in the rounding of single precision
+_OVER = 1.1  # how far values move in blocks, of the way to where they should be, at most
+_BLOCKS = 8  # fixed, so that the bits are; more threads than this find no work
+_SHARED_FROM = 50_000  # states; below, one block takes fewer sweeps
 _NEAR = 32  # a successor is near if no further than this part of all states
-_IN_PLACE_FROM = 10_000  # below, plain sweeps take no time and keep symmetric states exactly equal
+_BLOCKS_FROM = 10_000  # below, plain sweeps take no time and keep symmetric states exactly equal
 MANY_STATES = 50_000  # below, starting threads takes longer than they save
 _ROUNDS = 10_000  # of backups and the sweeps that follow them, at most
 _WORK = 5 * 10**10  # outcomes that the sweeps along policies read, at most: some minutes
+_NEARLY = 0.93  # of the way to where news neither grow nor fade
 
 Floats = NDArray[np.float64]
 Reals = NDArray[np.floating[Any]]  # in single precision, unless gamma is very near 1
@@ -66,7 +70,7 @@ class PlanningTable(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """The rows of a policy, as `policy_rows` copies them; the last two are for sweeps in place alone."""
+    """The rows of a policy, as `policy_rows` copies them; the last two are for sweeps in blocks alone."""
 
     indptr: Integers
     next_state: Indices
@@ -213,63 +217,112 @@ def follow(
 
 
 @compiled
-def relax(table: PlanningTable, value: Floats, row_of: Indices, backward: bool) -> tuple[float, float]:
-    """`backup` in place: a state reads the new values of the states before it (Gauss and Seidel).
+def relax(
+    table: PlanningTable, value: Floats, out: Floats, row_of: Indices, width: int, backward: bool, first: int, last: int
+) -> tuple[float, float]:
+    """`backup`, but inside blocks of ``width`` states with the new values of the states before (Gauss and Seidel).
 
-    An action that may stay is solved for its own state.
+    Other blocks are read as they were before the sweep. An action that may stay is solved for its own state.
     """
     indptr, next_state, probability, reward, gamma, n_actions = table
     low, high = np.inf, -np.inf
-    for i in range(value.size):
-        s = np.uint64(value.size - 1 - i if backward else i)
-        row = s * np.uint64(n_actions)
-        best, chosen, k = -np.inf, row, np.uint64(indptr[row])
-        for _ in range(n_actions):
-            total, stay, until = 0.0, 0.0, np.uint64(indptr[row + np.uint64(1)])
-            while k < until:
-                j = np.uint32(next_state[k])
-                if j == s:
-                    stay += probability[k]
-                else:
-                    total += probability[k] * value[j]
-                k += np.uint64(1)
-            total = reward[row] + gamma * total
-            if stay > 0.0:
-                total /= 1.0 - gamma * min(stay, 1.0)
-            chosen = row if total > best else chosen
-            best = total if total > best else best
-            row += np.uint64(1)
-        change = best - value[s]
-        value[s], row_of[s] = best, chosen
-        low = change if change < low else low
-        high = change if change > high else high
+    for start in range(first, last, width):
+        end = min(start + width, last)
+        out[start:end] = value[start:end]
+        for i in range(end - start):
+            s = np.uint64(end - 1 - i if backward else start + i)
+            row = s * np.uint64(n_actions)
+            best, chosen, k = -np.inf, row, np.uint64(indptr[row])
+            for _ in range(n_actions):
+                total, stay, until = 0.0, 0.0, np.uint64(indptr[row + np.uint64(1)])
+                while k < until:
+                    j = np.uint32(next_state[k])
+                    if j == s:
+                        stay += probability[k]
+                    else:
+                        total += probability[k] * (out[j] if start <= j < end else value[j])
+                    k += np.uint64(1)
+                total = reward[row] + gamma * total
+                if stay > 0.0:
+                    total /= 1.0 - gamma * min(stay, 1.0)
+                chosen = row if total > best else chosen
+                best = total if total > best else best
+                row += np.uint64(1)
+            out[s] = best
+            row_of[s] = chosen
+            change = best - value[s]
+            low = change if change < low else low
+            high = change if change > high else high
     return low, high
 
 
 @compiled
-def leads_up(chain: Chain) -> bool:
-    """Whether more of the policy leads to later states than to earlier ones."""
+def upstream(
+    chain: Chain, width: int, most: float, backward: NDArray[np.bool_], over: Floats, first: int, last: int
+) -> None:
+    """Find the direction in which to sweep each block, and how far beyond its new value to move each state.
+
+    A sweep goes against the flow of the policy: most successors of a state come before it. A state whose new value
+    is made of new values to a part ``known`` moves by 1/known at most, or news would grow on their way.
+    """
+    for start in range(first, last, width):
+        end = min(start + width, last)
+        ahead = _flow(chain, most, backward[start // width], over, start, end)
+        if (ahead > 0.0) != backward[start // width]:
+            backward[start // width] = ahead > 0.0
+            _flow(chain, most, backward[start // width], over, start, end)
+
+
+@inlined
+def _flow(chain: Chain, most: float, backward: bool, over: Floats, start: int, end: int) -> float:
+    """Fill ``over`` for a block and a direction. Returns by how much more of the policy leads to later states."""
+    indptr, next_state, weight = chain.indptr, chain.next_state, chain.weight
     balance = 0.0
-    for s in range(chain.indptr.size - 1):
-        for k in range(np.uint64(chain.indptr[s]), np.uint64(chain.indptr[s + 1])):
-            j = chain.next_state[k]
-            balance += chain.weight[k] if j > s else -chain.weight[k] if j < s else 0.0
-    return balance > 0.0
+    first, last = np.uint64(start), np.uint64(end)
+    for s in range(first, last):
+        ahead, behind = 0.0, 0.0
+        for k in range(np.uint64(indptr[s]), np.uint64(indptr[s + np.uint64(1)])):
+            j, w = np.uint64(np.uint32(next_state[k])), weight[k]
+            ahead += w if s < j < last else 0.0
+            behind += w if first <= j < s else 0.0
+        balance += ahead - behind
+        known = ahead if backward else behind
+        over[s] = min(most, max(1.0, _NEARLY / known)) if known > 0.5 else 1.0
+    return balance
 
 
 @compiled
-def relax_policy(chain: Chain, value: Floats, backward: bool) -> tuple[float, float]:
-    """Sweep once along the solved rows of a policy, in place. Returns the extremes of the changes."""
+def relax_policy(
+    chain: Chain,
+    value: Floats,
+    out: Floats,
+    width: int,
+    backward: NDArray[np.bool_],
+    over: Floats,
+    first: int,
+    last: int,
+) -> tuple[float, float]:
+    """`follow` once, in blocks like `relax`, each in its direction; states move ``over`` times as far as they should.
+
+    Returns the smallest and the largest change of a value.
+    """
     indptr, next_state, weight, reward, _ = chain
     low, high = np.inf, -np.inf
-    for i in range(value.size):
-        s = np.uint64(value.size - 1 - i if backward else i)
-        begin, end = np.uint64(indptr[s]), np.uint64(indptr[s + np.uint64(1)])
-        total = reward[s] + _expected(next_state, weight, value, begin, end)
-        change = total - value[s]
-        value[s] = total
-        low = change if change < low else low
-        high = change if change > high else high
+    for start in range(first, last, width):
+        end = min(start + width, last)
+        out[start:end] = value[start:end]
+        back = backward[start // width]
+        for i in range(end - start):
+            s = np.uint64(end - 1 - i if back else start + i)
+            w = over[s]
+            total = (1.0 - w) * value[s] + w * reward[s]
+            for k in range(np.uint64(indptr[s]), np.uint64(indptr[s + np.uint64(1)])):
+                j = np.uint32(next_state[k])
+                total += w * weight[k] * (out[j] if start <= j < end else value[j])
+            out[s] = total
+            change = total - value[s]
+            low = change if change < low else low
+            high = change if change > high else high
     return low, high
 
 
@@ -302,7 +355,7 @@ def solve(
     """
     width, bottom = reward_range[1] - reward_range[0], reward_range[0] / (1.0 - table.gamma)
     added = 5.0 * 2.0**-53 * abs(bottom) + 2.0**-1074 if bottom else 0.0  # what rounding may lose with the bottom
-    sweeps = (InPlaceSweeps if have_near_successors(table) else Sweeps)(table)
+    sweeps = (BlockSweeps if have_near_successors(table) else Sweeps)(table, width)
     certify, stop, rounds = True, math.inf, 0
     with sweeps.each:
         while True:
@@ -321,7 +374,7 @@ def solve(
             new, last = sweeps.improve(), stop / table.horizon
             target = last if table.n_actions == 1 else max(new * (high - low), last)
             low, high = sweeps.follow(low, high, target)
-            certify = not sweeps.in_place or table.n_actions == 1 or (not certify and high - low <= 2.0 * last)
+            certify = not sweeps.in_blocks or table.n_actions == 1 or (not certify and high - low <= 2.0 * last)
 
 
 def expected_rewards(mdp: TabularMDP) -> Floats:
@@ -353,8 +406,8 @@ def followed(mdp: TabularMDP, policy: ArrayLike) -> PlanningTable:
 
 
 def have_near_successors(table: PlanningTable) -> bool:
-    """Whether sweeps in place pay: there are many states, and most successors are near."""
-    if table.n_states < _IN_PLACE_FROM:
+    """Whether sweeps in blocks pay: there are many states, and most successors are near."""
+    if table.n_states < _BLOCKS_FROM:
         return False
     outcome = np.arange(0, table.next_state.size, table.next_state.size // 10_000 + 1)
     state = (np.searchsorted(table.indptr, outcome, side="right") - 1) // table.n_actions
@@ -362,9 +415,9 @@ def have_near_successors(table: PlanningTable) -> bool:
     return bool(2 * np.count_nonzero(distance * _NEAR < table.n_states) > outcome.size)
 
 
-def team(size: int) -> Team:
+def team(size: int, step: int = 1) -> Team:
     """Return threads that divide so many states, or rows, between them."""
-    return Team(size, whole_below=MANY_STATES)
+    return Team(size, whole_below=MANY_STATES, step=step)
 
 
 class Sweeps:
@@ -375,17 +428,17 @@ class Sweeps:
     is very near 1, because the next backup sees what is wrong with their sum.
     """
 
-    in_place = False  # nor are rows solved for their own state: a constant difference would not stay one
+    in_blocks = False  # nor are rows solved for their own state: a constant difference would not stay one
 
-    def __init__(self, table: PlanningTable) -> None:
+    def __init__(self, table: PlanningTable, width: float, step: int = 1) -> None:
         n_states = table.n_states
-        self.table, self.count = table, 0
+        self.table, self.count, self._highest = table, 0, width / (1.0 - table.gamma)
         self.value, self._out = np.zeros(n_states), np.empty(n_states)
-        index: Any = np.int32 if table.indptr.size < 2**31 else np.int64  # half the memory, where it can count the rows
+        index = np.int32 if table.indptr.size < 2**31 else np.int64  # half the memory, where it can count the rows
         self.row_of, self._copied = np.empty(n_states, dtype=index), np.full(n_states, -1, dtype=index)
-        self.chain, self._is_settled = Chain.room_for(table, solve=self.in_place), False
+        self.chain, self._is_settled = Chain.room_for(table, solve=self.in_blocks), False
         self._longest = int(np.diff(self.chain.indptr).max())
-        self.each = team(n_states)
+        self.each = team(n_states, step)
 
     def backup(self) -> tuple[float, float, float]:
         """Back up all actions. Returns the extremes of the differences, and the largest magnitude of a value."""
@@ -419,7 +472,7 @@ class Sweeps:
     def improve(self) -> float:
         """Go on with the new values and their greedy policy. Returns the share of states where it is a new one."""
         self._swap()
-        arguments = self.table, self.row_of, self.in_place, self._copied, self.chain
+        arguments = self.table, self.row_of, self.in_blocks, self._copied, self.chain
         share = float(sum(self.each(policy_rows, *arguments)) / self.value.size)
         self._is_settled = share == 0.0 or self.table.n_actions == 1
         return share
@@ -447,47 +500,62 @@ class Sweeps:
         self.value, self._out = self._out, self.value
 
 
-class InPlaceSweeps(Sweeps):
-    """Sweeps in which a state reads the new values of those before it (Gauss and Seidel).
+class BlockSweeps(Sweeps):
+    """Sweeps inside blocks, where a state reads the new values of those before it (Gauss and Seidel).
 
-    Along a policy they go against its flow: most successors of a state come before it.
+    A block reads the others as they were before the sweep.
     """
 
-    in_place = True
-    _backward = _is_upstream = False
+    in_blocks = True
+
+    def __init__(self, table: PlanningTable, width: float) -> None:
+        blocks = _BLOCKS if table.n_states >= _SHARED_FROM else 1
+        self._width = -(-table.n_states // blocks)
+        super().__init__(table, width, step=self._width)
+        self._is_upstream, self._over = np.zeros(blocks, dtype=np.bool_), np.empty(table.n_states)
+        self._backward, self._most = False, _OVER
 
     def relax(self) -> tuple[float, float]:
-        """Back up all actions in place. Returns the extremes of the changes."""
+        """Back up all actions, in blocks. Returns the extremes of the changes."""
         self.count += 1
-        np.copyto(self._out, self.value)
+        arguments = self.table, self.value, self._out, self.row_of, self._width, self._backward
         self._backward = not self._backward  # or policies would improve in one direction only
-        low, high = relax(self.table, self._out, self.row_of, not self._backward)
+        low, high = extremes(self.each(relax, *arguments))
         return low, high
 
     def improve(self) -> float:
         """Also find the direction of the flow of the new policy."""
         share = super().improve()
         if share > 0.0:
-            self._is_upstream = leads_up(self.chain)
+            self._look_upstream()
         return share
 
     def follow(self, low: float, high: float, target: float) -> tuple[float, float]:
-        """Sweep in place, then plainly, which spreads the news of the states that were swept last.
+        """Sweep in blocks, then plainly, which spreads the news of the states that were swept last.
 
         The extremes are those of a plain backup, which bound the error of the policy's values.
         """
         low, high, times = 0.0, math.inf, 0
-        while times < _IN_PLACE and high - low > target:
-            low, high = relax_policy(self.chain, self.value, self._is_upstream)
+        while times < _BLOCK_SWEEPS and high - low > target:
+            arguments = self.chain, self.value, self._out, self._width, self._is_upstream, self._over
+            low, high = extremes(self.each(relax_policy, *arguments))
+            self._swap()
             times += 1
         for _ in range(2):
             self.each(residuals, self.chain, self.value, self._out)
             self._swap()
         self.count += times + 2
         low, high = extremes(self.each(residuals, self.chain, self.value, self._out))
-        if low > 0.0:
+        if self._most > 1.0 and not 0.0 <= high - low <= 2.0 * self._highest:  # values moved too far
+            self._most = 1.0
+            self._look_upstream()
+            self.value.fill(0.0)  # from there, sweeps that do not over-relax can but rise
+        elif low > 0.0:
             self.value += low / (1.0 - self.table.gamma)  # still below the policy's value
         return low, high
+
+    def _look_upstream(self) -> None:
+        self.each(upstream, self.chain, self._width, self._most, self._is_upstream, self._over)
 
 
 def extremes(parts: list[Any]) -> tuple[Any, ...]:

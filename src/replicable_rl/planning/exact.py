@@ -19,9 +19,11 @@ those of the backup: the closer, the fewer states have changed their action, sin
 will not last is not worth the work. A constant in d needs no sweeps, for T(v + c) = Tv + gamma * c tells
 what comes of it, so well mixing processes need few sweeps whatever gamma is.
 
-Large processes whose successors are mostly near in number (grids, queues, chains) are swept in place, in the way of
-Gauss and Seidel: news travel far in one sweep and not by one state. Sweeps along a policy go against its flow, from
-where it leads to where it comes from.
+Large processes whose successors are mostly near in number (grids, queues, chains) are swept in
+the way of Gauss and Seidel, as one block, or as a fixed number of blocks where threads share them:
+news travel through a block in one sweep and not by one state. Sweeps along a policy go against its
+flow, from where it leads to where it comes from, and move values a little further than they should
+(successive over-relaxation).
 
 Work is bounded. Where gamma is so near 1 that sweeps take too long, planning ends with the error that it can certify,
 and ``converged`` says so.
