@@ -748,3 +748,12 @@ def test_a_broken_estimate_is_refused_like_any_table(part: str, values: list[flo
             rr.TabularMDP(broken, n_actions=1, gamma=0.9, estimated=estimated)
         sentences.append(str(refusal.value))
     assert sentences[0] == sentences[1]
+
+
+def test_a_list_of_vectors_may_be_of_states_or_of_actions() -> None:
+    P, R = [np.eye(2), np.eye(2)], [np.array([1.0, 0.0]), np.array([0.5, 0.0])]
+    with pytest.raises(rr.InvalidInput, match="one for each state or one for each action"):
+        rr.TabularMDP.from_dense(P, R, gamma=0.9, layout="ass")
+    with pytest.raises(rr.InvalidInput, match="one for each state or one for each action"):
+        rr.TabularMDP.from_sparse([sp.csr_array(x) for x in P], R, gamma=0.9)
+    assert rr.TabularMDP.from_dense(P, np.array(R), gamma=0.9, layout="ass").known_rewards is not None

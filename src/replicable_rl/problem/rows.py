@@ -247,6 +247,8 @@ def dense_rows(P: Any, R: Any, layout: Layout | None) -> tuple[Rows, int]:
     if (layout or fits[0]) == "ass":
         table, rewards = (x.transpose(1, 0, 2) if x.ndim == 3 else x for x in (table, rewards))
     n_states, n_actions, _ = table.shape
+    if (layout or fits[0]) == "ass":
+        _refuse_vectors(R, n_states, n_actions)
     state, action, successor = np.nonzero(table)  # NaN counts as non-zero and is refused later
     if rewards.shape != table.shape:
         rewards = _by_pair(rewards, n_states, n_actions)[:, :, None]
@@ -272,11 +274,25 @@ def sparse_rows(P: Any, R: Any) -> tuple[Rows, int]:
         picked = [np.asarray(matrix.tocsr()[table.coords]).reshape(-1) for matrix, table in filled]
         reward = np.concatenate([np.empty(0), *picked])
     else:
+        _refuse_vectors(R, n_states, n_actions)
         reward = _by_pair(_floats("R", R), n_states, n_actions)[state, action]
     row = state * n_actions + action
     order = np.argsort(row, kind="stable")
     indptr, reward = indptr_of(row, n_states * n_actions), _floats("R", reward)
     return Rows(indptr, successor[order].astype(np.int32), probability[order], reward[order]), n_actions
+
+
+def _refuse_vectors(R: Any, n_states: int, n_actions: int) -> None:
+    """Refuse a list of vectors that may be one for each state or one for each action."""
+    if (
+        n_states == n_actions > 1
+        and isinstance(R, (list, tuple))
+        and any(isinstance(x, np.ndarray) and x.ndim == 1 for x in R)
+    ):
+        raise InvalidMDP(
+            f"TabularMDP: R is a list of {n_states} vectors, one for each state or one for each action. Give an (S, A) "
+            "array, R[s, a]."
+        )
 
 
 def _matrices(name: str, given: Any) -> list[Any]:
