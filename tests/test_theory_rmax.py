@@ -204,7 +204,7 @@ def check_what_is_needed(parameters: dict[str, Any]) -> None:
         return
     for m in (1, 10**6, 2**63, 2**120, 2**200):
         assert not proves_everything(rmax(**{**parameters, "episodes": m}))
-    if plan.horizon_needed > plan.horizon:
+    if plan.horizon < plan.horizon_needed < 2**31:
         assert "horizon" in plan.short("accuracy")
         longer = rmax(**{**parameters, "horizon": plan.horizon_needed})
         assert longer.horizon_needed == longer.horizon
