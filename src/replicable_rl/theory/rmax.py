@@ -66,7 +66,7 @@ class RMaxNumbers(Numbers):
     known: float = 1.0  # k
     window: float = 0.0  # w
     width: float = 0.0  # beta of a query
-    episodes_needed: int | None = None  # an m with which every promise can be proved; None where no m does
+    episodes_needed: int | None = None  # an m with which every promise can be proved; None where the search finds none
     threshold: str = RANDOMISED  # the ids of the ingredients: without the theorem's, two runs part with no bound
     estimate: str = RSTAT
 
