@@ -13,13 +13,13 @@ from scipy.stats import binom
 
 import replicable_rl as rr
 from replicable_rl import compiled
-from replicable_rl.data import Process
-from replicable_rl.data.samples import homogeneity
 from replicable_rl.diagnose import forecast
 from replicable_rl.diagnose.forecast import Forecast
 from replicable_rl.diagnose.resampling import Rows
 from replicable_rl.diagnose.tail import times_for_the_next
 from replicable_rl.errors import InvalidInput
+from replicable_rl.logs import Process
+from replicable_rl.logs.samples import homogeneity
 from replicable_rl.randomness import sample_stream
 from replicable_rl.rules import EmpiricalModel
 from tests.statistics import ALPHA, SEED, sampled_log

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import replicable_rl as rr
-from replicable_rl.data import Dataset, Process
+from replicable_rl.logs import Dataset, Process
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.theory.decisions import SPENT, plug_in_policy
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import replicable_rl as rr
-from replicable_rl.data import samples
+from replicable_rl.logs import samples
 from tests.statistics import ALPHA, SEED, sampled_log
 
 pytestmark = pytest.mark.usefixtures("one_database")
@@ -33,7 +33,7 @@ def joined(*logs: dict[str, Any]) -> dict[str, Any]:
     return {name: np.concatenate([log[name] for log in logs]) for name in logs[0]}
 
 
-def change(log: Any, **options: Any) -> rr.data.Homogeneity:
+def change(log: Any, **options: Any) -> rr.logs.Homogeneity:
     found = rr.from_transitions(log, **NAMES, **options).summary().change
     assert found is not None
     return found

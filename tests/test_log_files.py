@@ -21,8 +21,8 @@ import pyarrow as pa
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.data import files as log_files
-from replicable_rl.data import from_transitions, relation
+from replicable_rl.logs import files as log_files
+from replicable_rl.logs import from_transitions, relation
 from tests.statistics import SEED
 
 pytestmark = pytest.mark.usefixtures("one_database")

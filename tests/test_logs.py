@@ -20,8 +20,8 @@ import pyarrow as pa
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.data import counting, from_transitions, same_process
-from replicable_rl.data.process import END
+from replicable_rl.logs import counting, from_transitions, same_process
+from replicable_rl.logs.process import END
 
 pytestmark = pytest.mark.usefixtures("one_database")
 

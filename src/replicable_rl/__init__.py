@@ -25,9 +25,9 @@ from replicable_rl.algorithms import (
     RMax,
 )
 from replicable_rl.audit import Agreement, AuditResult, Estimate, RunFailed, audit, read_audits, run_audits
-from replicable_rl.data import Bins, Dataset, align, compare_logs, from_logs, from_transitions, same_process
 from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, calibrate, compare, diagnose
 from replicable_rl.errors import InvalidInput
+from replicable_rl.logs import Bins, Dataset, align, compare_logs, from_logs, from_transitions, same_process
 from replicable_rl.planning.exact import evaluate_policy, optimal_values
 from replicable_rl.problem.environments import EpisodicEnv, from_gymnasium
 from replicable_rl.problem.labels import Labels

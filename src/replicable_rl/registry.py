@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean, shown
 from replicable_rl.files import Artifact, Name, load_artifact, replacing, write_artifact
+from replicable_rl.logs import Dataset
 from replicable_rl.problem import shipped as problems
 from replicable_rl.problem.environments import from_gymnasium
 from replicable_rl.problem.table import TabularMDP

@@ -15,8 +15,8 @@ import numpy as np
 
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.algorithms.plan import Plan
-from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, shown
+from replicable_rl.logs import Dataset
 from replicable_rl.planning import gain
 from replicable_rl.problem.environments import EpisodicEnv
 from replicable_rl.problem.source import Episodic, Generative, Recorded, Source, as_source

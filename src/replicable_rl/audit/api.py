@@ -10,8 +10,8 @@ from replicable_rl.audit.jobs import OnError, SolveJob
 from replicable_rl.audit.logs import opened_logs
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.run import run_audits
-from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput
+from replicable_rl.logs import Dataset
 from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import bar_where_it_is_seen

@@ -27,8 +27,8 @@ import numpy as np
 from replicable_rl.audit.agreement import Agreement, Estimate, every_look, measure, one_look
 from replicable_rl.audit.jobs import Solving
 from replicable_rl.audit.states import StateAgreement, measure_states
-from replicable_rl.data import Dataset, align, compare_logs
 from replicable_rl.errors import speaking_as
+from replicable_rl.logs import Dataset, align, compare_logs
 from replicable_rl.runs import Logs, Run, RunSpec
 from replicable_rl.solve import solve_as, source_of
 

@@ -16,7 +16,7 @@ from replicable_rl.wording import number
 
 if TYPE_CHECKING:
     from replicable_rl.algorithms.plan import Plan
-    from replicable_rl.data import Dataset
+    from replicable_rl.logs import Dataset
 
 _ELSEWHERE = {  # in the title, in the promise, or in the claims
     *("n_states", "n_actions", "gamma", "known_rewards", "pairs", "allowed_pairs", "epsilon", "delta", "rho"),

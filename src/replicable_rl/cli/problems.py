@@ -10,10 +10,10 @@ import typer
 
 from replicable_rl.cli.columns import SAVED, read_log
 from replicable_rl.cli.options import given_options
-from replicable_rl.data import Dataset
-from replicable_rl.data.files import ENDINGS
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.files import kind_in_file, load_artifact
+from replicable_rl.logs import Dataset
+from replicable_rl.logs.files import ENDINGS
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import PROBLEMS, make
 from replicable_rl.report.commands import parse_object

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from replicable_rl.canonical import Json
 from replicable_rl.cli.output import terminal_width
-from replicable_rl.data import Dataset
+from replicable_rl.logs import Dataset
 from replicable_rl.paper import cited
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import is_quiet

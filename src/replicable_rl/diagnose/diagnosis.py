@@ -17,13 +17,13 @@ import numpy as np
 
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.audit.agreement import Estimate
-from replicable_rl.data import Dataset, Summary
 from replicable_rl.diagnose.forecast import Forecast, corrected, extrapolated
 from replicable_rl.diagnose.resampling import usual_resamples
 from replicable_rl.diagnose.tail import times_for_the_next
 from replicable_rl.display import Displayed
 from replicable_rl.display import shown as shows
 from replicable_rl.errors import InvalidInput, check_flag, check_in_open_interval, check_integer, shown
+from replicable_rl.logs import Dataset, Summary
 from replicable_rl.planning.exact import evaluate_policy
 from replicable_rl.progress import bar_where_it_is_seen
 from replicable_rl.randomness import MAX_SEED

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.algorithms import PlugInPolicy
-    from replicable_rl.data import Dataset
+    from replicable_rl.logs import Dataset
 
     Policies = tuple[NDArray[np.int64], ...]
     Models = tuple[EmpiricalModel, ...]

@@ -19,7 +19,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.data import Dataset
+    from replicable_rl.logs import Dataset
     from replicable_rl.sampling.counts import EpisodeCounts
 
 

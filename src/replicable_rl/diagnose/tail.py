@@ -20,7 +20,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.data import Dataset
+    from replicable_rl.logs import Dataset
 
 _ROWS = 1000.0  # of a state, for two logs to decide alike there: enough on most problems
 _LEAST = 0.02  # rows: a state that is rarer is left at its default by logs of any size that is named

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from replicable_rl.data.process import Binned, Bins, check_bins
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
+from replicable_rl.logs.process import Binned, Bins, check_bins
 from replicable_rl.wording import brief, listed
 
 PARTS = {"state": "s", "action": "a", "next_state": "t"}  # what the parts of each name are called in queries

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from replicable_rl.data.columns import PARTS, Columns, the
-from replicable_rl.data.process import EXACT
 from replicable_rl.errors import InvalidInput, is_masked, shown
+from replicable_rl.logs.columns import PARTS, Columns, the
+from replicable_rl.logs.process import EXACT
 
 _NUMBER, _TEXT = -(2**63), "\ufdd0"  # what stands for a missing number, and a missing text
 _NUMBER_SQL = f"CAST('{_NUMBER}' AS BIGINT)"

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.data.columns import EMPTY, WRITTEN, Columns, quoted, sort_of
-from replicable_rl.data.files import (
+from replicable_rl.errors import InvalidFile, InvalidInput, shown
+from replicable_rl.logs.columns import EMPTY, WRITTEN, Columns, quoted, sort_of
+from replicable_rl.logs.files import (
     JSON,
     PARQUET,
     CsvFile,
@@ -27,8 +28,7 @@ from replicable_rl.data.files import (
     literals,
     unpacked,
 )
-from replicable_rl.data.frames import as_coded, opened_frame
-from replicable_rl.errors import InvalidFile, InvalidInput, shown
+from replicable_rl.logs.frames import as_coded, opened_frame
 from replicable_rl.wording import sentence
 
 if TYPE_CHECKING:

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from replicable_rl.data.stretches import place
 from replicable_rl.errors import InvalidInput, shown
+from replicable_rl.logs.stretches import place
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.data.dataset import Dataset
+    from replicable_rl.logs.dataset import Dataset
 
     Integers = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -72,7 +72,7 @@ def same_process(one: Dataset, two: Dataset) -> Homogeneity | None:
     one, two : Dataset
         Read with the same names, discount and reward range.
     """
-    from replicable_rl.data.dataset import Dataset
+    from replicable_rl.logs.dataset import Dataset
 
     for name, data in (("one", one), ("two", two)):
         if not isinstance(data, Dataset):

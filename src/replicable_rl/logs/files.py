@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from replicable_rl.data.columns import Columns, literal, quoted
 from replicable_rl.errors import InvalidFile, InvalidInput, shown
 from replicable_rl.files import check_regular
+from replicable_rl.logs.columns import Columns, literal, quoted
 from replicable_rl.wording import plural, sentence
 
 PARQUET, JSON = ".parquet", (".jsonl", ".ndjson")
@@ -177,7 +177,7 @@ class CsvFile(NamedTuple):
 
     def scan(self, last: int = -1) -> tuple[int, int]:
         """Return on which line the last row begins, and its number; refuse the first row that is wrong."""
-        from replicable_rl.data._lines import delimited
+        from replicable_rl.logs._lines import delimited
 
         state, end = np.array([2, 2, 0, 0, 0, 0, 0]), b"\r\n" if self.has_returns else b"\n"
         is_letter = ~np.isin(np.arange(256), [0, 10, 13, 239, ord(self.delimiter)])  # 239 begins a byte order mark

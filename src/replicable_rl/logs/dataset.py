@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from replicable_rl.canonical import array_digest, json_digest
-from replicable_rl.data.process import Process
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, shown
 from replicable_rl.files import Artifact, Parts
+from replicable_rl.logs.process import Process
 from replicable_rl.problem.source import Recorded, Support
 from replicable_rl.runs import Logged
 from replicable_rl.sampling.counts import EpisodeCounts, width_of
@@ -21,7 +21,7 @@ from replicable_rl.wording import plural
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from replicable_rl.data.summary import Summary
+    from replicable_rl.logs.summary import Summary
     from replicable_rl.problem.labels import Labels
     from replicable_rl.runs import ObjectSpec
 
@@ -202,7 +202,7 @@ class Dataset(Recorded, Artifact):
 
     def summary(self) -> Summary:
         """Return what is in the log, and what is wrong with it."""
-        from replicable_rl.data.summary import summarise
+        from replicable_rl.logs.summary import summarise
 
         return summarise(self)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.data.process import Process
-from replicable_rl.data.samples import Homogeneity, change_over_time
 from replicable_rl.display import Displayed
+from replicable_rl.logs.process import Process
+from replicable_rl.logs.samples import Homogeneity, change_over_time
 from replicable_rl.wording import brief, p_value, percent, plural, visible
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.canonical import Json
-    from replicable_rl.data.dataset import Dataset
+    from replicable_rl.logs.dataset import Dataset
 
 ALARM = 1e-3  # a false alarm about two processes in one log: one in a thousand logs, or less often
 _STATES, _ACTIONS = 5, 4  # of the behaviour, in the text

@@ -1,7 +1,7 @@
 """From a log to counts of its transitions: one GROUP BY where the rows are, and only its groups are looked at here.
 
 Nothing depends on the order of rows or on threads. Rewards that take few values are counted value by value; where they
-take many, those of a stretch (:mod:`~replicable_rl.data.stretches`) are added up as whole numbers of 2**-k, which is
+take many, those of a stretch (:mod:`~replicable_rl.logs.stretches`) are added up as whole numbers of 2**-k, which is
 exact, and not as floats, which is not.
 
 Names are grouped as they are written, and then all different ones of a column say what they are: in a text file whole
@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.data.columns import PARTS, WRITTEN, double, finite, quoted, reward, sort_of, the, truth
-from replicable_rl.data.dataset import NO_FLAWS, Flaws
-from replicable_rl.data.process import EXACT, WHOLE, Bins, Declared, Label
-from replicable_rl.data.relation import Relation
-from replicable_rl.data.stretches import into_stretches, scale, stretch
 from replicable_rl.errors import InvalidInput, shown
+from replicable_rl.logs.columns import PARTS, WRITTEN, double, finite, quoted, reward, sort_of, the, truth
+from replicable_rl.logs.dataset import NO_FLAWS, Flaws
+from replicable_rl.logs.process import EXACT, WHOLE, Bins, Declared, Label
+from replicable_rl.logs.relation import Relation
+from replicable_rl.logs.stretches import into_stretches, scale, stretch
 
 MANY_REWARDS = 1000  # different values: more are added up
 _LOOKED_AT = 100_000  # rows of a first look at rewards

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from replicable_rl.data.dataset import Dataset, moved_to
-from replicable_rl.data.process import Label, Process
-from replicable_rl.data.reading import from_transitions
-from replicable_rl.data.samples import same_process
-from replicable_rl.data.summary import ALARM
 from replicable_rl.errors import InvalidInput, check_in_open_interval, shown
+from replicable_rl.logs.dataset import Dataset, moved_to
+from replicable_rl.logs.process import Label, Process
+from replicable_rl.logs.reading import from_transitions
+from replicable_rl.logs.samples import same_process
+from replicable_rl.logs.summary import ALARM
 from replicable_rl.progress import bar_where_it_is_seen, track
 from replicable_rl.runs.audits import LogPair, Logs
 from replicable_rl.wording import brief

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.data.columns import Columns, named_columns
-from replicable_rl.data.counting import Count
-from replicable_rl.data.dataset import Dataset
-from replicable_rl.data.frames import opened_frame
-from replicable_rl.data.process import END, Declared, Process, check_initial, check_mask, check_names
-from replicable_rl.data.relation import opened
 from replicable_rl.errors import InvalidInput, shown, speaking_as
+from replicable_rl.logs.columns import Columns, named_columns
+from replicable_rl.logs.counting import Count
+from replicable_rl.logs.dataset import Dataset
+from replicable_rl.logs.frames import opened_frame
+from replicable_rl.logs.process import END, Declared, Process, check_initial, check_mask, check_names
+from replicable_rl.logs.relation import opened
 from replicable_rl.problem.source import check_gamma, check_range
 
 if TYPE_CHECKING:
-    from replicable_rl.data.process import Bins
+    from replicable_rl.logs.process import Bins
 
 
 def from_transitions(
