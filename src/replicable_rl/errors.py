@@ -10,10 +10,11 @@ one sentence or two:
 
 import contextlib
 import difflib
+import importlib
 import math
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,21 @@ class UnknownId(InvalidInput):
 
 class SampleSizeTooLarge(InvalidInput):
     """More samples were asked for than a 64-bit count can hold."""
+
+
+def needs(module: str, *, extra: str, who: str) -> Any:
+    """Import a module that an extra installs, or say in one sentence how to install it.
+
+    >>> needs("no_such_module", extra="plot", who="draw")
+    Traceback (most recent call last):
+    ...
+    replicable_rl.errors.InvalidInput: draw needs no_such_module (No module named 'no_such_module'). Run: pip install
+    'replicable-rl[plot]'
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise InvalidInput(f"{who} needs {module} ({error}). Run: pip install 'replicable-rl[{extra}]'") from error
 
 
 def check_integer(owner: str, name: str, value: object, *, low: int, high: int) -> int:

@@ -16,7 +16,7 @@ from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean, shown
 from replicable_rl.files import Artifact, Name, load_artifact, replacing, write_artifact
 from replicable_rl.logs import Dataset
 from replicable_rl.problem import shipped as problems
-from replicable_rl.problem.environments import from_gymnasium
+from replicable_rl.problem.environments import from_gymnasium, registered_envs
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.rules import Cuts
 from replicable_rl.runs import ALGORITHMS as ALGORITHMS
@@ -173,11 +173,10 @@ def build(spec: ObjectSpec) -> Any:
 
 
 def _from_gymnasium(spec: ObjectSpec) -> TabularMDP:
-    import gymnasium
-
     env = spec.id.removeprefix(_GYMNASIUM)
-    if env == spec.id and env not in gymnasium.registry:
-        hint = did_you_mean(env, [*PROBLEMS, *ALGORITHMS, *gymnasium.registry])
+    registered = registered_envs()
+    if env == spec.id and env not in registered:
+        hint = did_you_mean(env, [*PROBLEMS, *ALGORITHMS, *registered])
         raise UnknownId(
             f"No problem or algorithm is called {shown(env, 200)}.{hint} Name an id of `replicable-rl list`, a "
             "Gymnasium id, or a saved .npz file."

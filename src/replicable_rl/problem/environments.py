@@ -8,16 +8,17 @@ transition is real and is counted, what would have followed is not.
 
 from __future__ import annotations
 
+import importlib
 import operator
 import re
 import warnings
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from replicable_rl.canonical import canonical_json
-from replicable_rl.errors import InvalidInput, UnknownId, check_integer, did_you_mean, shown
+from replicable_rl.errors import InvalidInput, UnknownId, check_integer, did_you_mean, needs, shown
 from replicable_rl.problem.source import BUDGET, Episodic, Stepped, check_gamma
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import track
@@ -26,7 +27,7 @@ from replicable_rl.sampling.counts import EpisodeCounts, Tally, check_horizon, e
 from replicable_rl.theory import MAX_CALLS
 
 if TYPE_CHECKING:
-    import gymnasium
+    from gymnasium import Env
     from numpy.typing import ArrayLike, NDArray
 
 _OWNER = "from_gymnasium"
@@ -36,7 +37,7 @@ _BATCH = 1000  # episodes between two flushes of what was seen
 # --- tables --------------------------------------------------------------------------------------------------------
 
 
-def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, gamma: float = 0.99, **make_kwargs: Any) -> TabularMDP:
+def from_gymnasium(env: str | Env[Any, Any], *, gamma: float = 0.99, **make_kwargs: Any) -> TabularMDP:
     """Convert a Gymnasium environment whose ``P`` is known: an environment, or an id with keywords to make it.
 
     The table is named by the id and the keywords where these are plain numbers and strings, otherwise by its content.
@@ -67,16 +68,21 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, gamma: float = 0.99, *
     return mdp.with_source(ObjectSpec(f"gymnasium/{name}", params)) if plain else mdp
 
 
-def make_env(
-    owner: str, env_id: str, make_kwargs: Mapping[str, Any], *, otherwise: str = ""
-) -> gymnasium.Env[Any, Any]:
-    """Make an environment without warnings, or say why not; ``otherwise`` is the advice where no id is similar."""
-    import gymnasium
+def registered_envs() -> Collection[str]:
+    """Return the ids that Gymnasium has registered; none where Gymnasium is not installed."""
+    try:
+        return tuple(importlib.import_module("gymnasium").registry)
+    except ImportError:
+        return ()
 
+
+def make_env(owner: str, env_id: str, make_kwargs: Mapping[str, Any], *, otherwise: str = "") -> Env[Any, Any]:
+    """Make an environment without warnings, or say why not; ``otherwise`` is the advice where no id is similar."""
+    gymnasium = needs("gymnasium", extra="gym", who=owner)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made: gymnasium.Env[Any, Any] = gymnasium.make(env_id, **make_kwargs)
+            made: Env[Any, Any] = gymnasium.make(env_id, **make_kwargs)
     except gymnasium.error.UnregisteredEnv:
         hint = did_you_mean(env_id, gymnasium.registry) or otherwise
         raise UnknownId(f"{owner}: no environment is registered as {env_id!r}.{hint}") from None
@@ -86,22 +92,21 @@ def make_env(
     return made
 
 
-def _given(owner: str, env: object, make_kwargs: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+def _given(owner: str, env: object, make_kwargs: Mapping[str, Any]) -> Env[Any, Any]:
     """Return an environment that somebody made."""
-    from gymnasium import Env
-
-    if not isinstance(env, Env) or make_kwargs:
+    gymnasium = needs("gymnasium", extra="gym", who=owner)
+    if not isinstance(env, gymnasium.Env) or make_kwargs:
         raise InvalidInput(f"{owner}: env must be an id, or a gymnasium.Env without keywords, got {shown(env)}.")
-    return env
+    return cast("Env[Any, Any]", env)
 
 
-def versioned_id(env_id: str, made: gymnasium.Env[Any, Any]) -> str:
+def versioned_id(env_id: str, made: Env[Any, Any]) -> str:
     """Return the id with the version that was made: 'FrozenLake' is 'FrozenLake-v1'."""
     module, colon, _ = env_id.rpartition(":")
     return env_id if made.spec is None else f"{module}{colon}{made.spec.id}"
 
 
-def _convert(env: gymnasium.Env[Any, Any], gamma: float) -> TabularMDP:
+def _convert(env: Env[Any, Any], gamma: float) -> TabularMDP:
     from gymnasium.spaces import Discrete
 
     bare: Any = env.unwrapped
@@ -168,8 +173,7 @@ class EpisodicEnv(Stepped, Episodic):
         allowed: ArrayLike | None = None,
         **make_kwargs: Any,
     ) -> None:
-        from gymnasium.spaces import Discrete
-
+        Discrete = needs("gymnasium", extra="gym", who="EpisodicEnv").spaces.Discrete
         if "max_episode_steps" in make_kwargs:
             raise InvalidInput("EpisodicEnv: an id is made without a time limit. Make the environment to keep one.")
         if isinstance(env, str):
