@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.adapters.callables import callable_spec
+from replicable_rl.training.callables import callable_spec
 from replicable_rl.audit import repeats, run_audits
 from replicable_rl.cli import main
 from replicable_rl.errors import InvalidFile

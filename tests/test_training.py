@@ -16,7 +16,7 @@ import pytest
 from scipy import stats
 
 import replicable_rl as rr
-from replicable_rl.adapters.playing import acting
+from replicable_rl.training.playing import acting
 from replicable_rl.audit.jobs import SolveJob, run_one_by_one
 from replicable_rl.audit.returns import mean_with_interval
 from replicable_rl.canonical import from_record, record_json

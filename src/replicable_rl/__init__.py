@@ -14,7 +14,7 @@ import replicable_rl.report.diagnose_figures
 import replicable_rl.report.diagnose_tables
 import replicable_rl.report.diagnosis_text  # noqa: F401  # they show results
 from replicable_rl import plot, queries, rules, testing, theory
-from replicable_rl.adapters import EpisodeReturns, StableBaselines3, audit_callable, visited_observations
+from replicable_rl.training import EpisodeReturns, StableBaselines3, audit_callable, visited_observations
 from replicable_rl.algorithms import (
     ApproximateMDP,
     PhasedVI,

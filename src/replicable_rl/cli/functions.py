@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from replicable_rl.adapters import EpisodeReturns
-from replicable_rl.adapters.callables import callable_spec
+from replicable_rl.training import EpisodeReturns
+from replicable_rl.training.callables import callable_spec
 from replicable_rl.audit.identity import refuse_nameless
 from replicable_rl.cli.options import given_options
 from replicable_rl.cli.problems import resolve_problem

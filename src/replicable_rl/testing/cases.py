@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from replicable_rl.adapters.lending import lent_generators, seed_generators
+from replicable_rl.training.lending import lent_generators, seed_generators
 from replicable_rl.problem.source import Source
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.runs import Algorithm, Run

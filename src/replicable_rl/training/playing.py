@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from replicable_rl.adapters import lending, probes
+from replicable_rl.training import lending, probes
 from replicable_rl.errors import InvalidInput, check_integer, check_real, shown
 from replicable_rl.problem.environments import first_observation, make_env, take_step, versioned_id
 from replicable_rl.runs import ObjectSpec, Run, derived_seed
@@ -19,7 +19,7 @@ from replicable_rl.runs.specs import Setting
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.adapters.probes import Observations
+    from replicable_rl.training.probes import Observations
 
 MAX_SEED_32 = 2**32 - 1  # what NumPy's old generators, PyTorch and many environments take
 _LONGEST = 10_000  # steps of an episode that nothing else ends

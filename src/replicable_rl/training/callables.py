@@ -16,11 +16,11 @@ from weakref import WeakSet
 
 import numpy as np
 
-from replicable_rl.adapters.content import data_digest
-from replicable_rl.adapters.jobs import TrainJob, returns_of, takes
-from replicable_rl.adapters.naming import OWNER, name_of, settings_of
-from replicable_rl.adapters.probes import check_probe
-from replicable_rl.adapters.sb3 import StableBaselines3
+from replicable_rl.training.content import data_digest
+from replicable_rl.training.jobs import TrainJob, returns_of, takes
+from replicable_rl.training.naming import OWNER, name_of, settings_of
+from replicable_rl.training.probes import check_probe
+from replicable_rl.training.sb3 import StableBaselines3
 from replicable_rl.audit import AuditResult, opened_store, run_audits
 from replicable_rl.audit.api import StoreLike
 from replicable_rl.audit.identity import refuse_misnamed, refuse_nameless, source_digest

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.adapters import probes
+from replicable_rl.training import probes
 from replicable_rl.audit.returns import RETURNS
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.planning import gain
@@ -25,7 +25,7 @@ from replicable_rl.solve import stated_unless_ours
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.adapters.probes import Observations
+    from replicable_rl.training.probes import Observations
 
 _RETURNED = "returned "
 

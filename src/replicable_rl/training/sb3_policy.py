@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from replicable_rl.adapters import sb3_library as library
+from replicable_rl.training import sb3_library as library
 from replicable_rl.errors import InvalidInput, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.adapters.probes import Observations
+    from replicable_rl.training.probes import Observations
 
 _OWNER = library.OWNER
 
