@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from replicable_rl.audit.evidence import Repeat
 from replicable_rl.audit.repeats import Pristine
 from replicable_rl.cli import progress
-from replicable_rl.runs import Repeat
 from tests import commands  # noqa: F401  # it notes what ships before any test can register something
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from scipy import stats
 import replicable_rl as rr
 from replicable_rl.audit.agreement import measure
 from replicable_rl.audit.every_look import mean_at_every_look
+from replicable_rl.audit.evidence import derived_seed
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.audit.states import measure_states
 from replicable_rl.errors import InvalidInput
 from replicable_rl.registry import PROBLEMS
-from replicable_rl.runs import derived_seed
 from replicable_rl.sampling import MAX_CALLS
 from tests.statistics import ALPHA, SEED
 

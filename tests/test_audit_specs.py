@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 
 import replicable_rl as rr
 from replicable_rl.audit import audit_spec
+from replicable_rl.audit.evidence import AuditSpec, audits_of
 from replicable_rl.audit.jobs import Solving
 from replicable_rl.audit.reading import current
 from replicable_rl.canonical import from_record, parse_json, record_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.randomness import MAX_SEED
-from replicable_rl.runs import AuditSpec, ObjectSpec, RunFamily, RunSpec
+from replicable_rl.runs import ObjectSpec, RunFamily, RunSpec
 
 CHAIN, FAST = rr.make("chain-v1"), rr.PhasedVI(0.2, 0.05, calls=10, iterations=1)
 
@@ -59,8 +60,8 @@ def test_a_spec_comes_back_from_json_and_from_a_store(spec: AuditSpec) -> None:
     assert (again.seeds, again.runs, again.size) == (spec.seeds, spec.runs, len(spec.runs))
     store = rr.RunStore()
     for one in (spec, again):
-        store.add_audit(one)
-    assert store.audits() == [spec]
+        store.add_audit(record_json(one))
+    assert audits_of(store) == [spec]
 
 
 @given(audit_specs)
@@ -160,7 +161,7 @@ def test_an_extended_audit_makes_only_the_missing_runs(n_jobs: int, tmp_path: Pa
         (less,) = rr.run_audits([watched_spec(job, shared_seeds=5)], opened)
         assert less.runs == one.runs[:10]
         assert len(job.made) == 60
-        assert opened.audits() == [one.spec, two.spec, wide.spec, less.spec]
+        assert audits_of(opened) == [one.spec, two.spec, wide.spec, less.spec]
         assert [read.spec for read in rr.read_audits(opened)] == [wide.spec]
 
 
@@ -197,7 +198,7 @@ def test_nothing_is_made_twice_and_the_store_is_asked_once() -> None:
     assert store.asked == {first.family: 1}
     assert sorted(job.made) == sorted(made_by(again) - made_by([first]))
     assert results[0].runs == results[2].runs == results[1].runs[:8]
-    assert len(store.audits()) == 2
+    assert len(audits_of(store)) == 2
     store.asked.clear()
     others = [watched_spec(job, shared_seeds=2, seed=seed) for seed in range(3)]
     list(rr.run_audits(others, store))
@@ -223,7 +224,7 @@ def test_results_come_in_order_and_as_early_as_they_can() -> None:
     assert set(job.made) == made_by([specs[1], specs[3]])
     results.close()  # type: ignore[attr-defined]  # nobody wants the third
     assert set(job.made) == made_by([specs[1], specs[3]])
-    assert len(store.audits()) == 4
+    assert len(audits_of(store)) == 4
 
 
 def test_a_failing_audit_keeps_what_came_before_it(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import typer
 
 import replicable_rl as rr
 from replicable_rl.audit import audit_spec, read_audits, run_audits
+from replicable_rl.audit.evidence import audits_of
 from replicable_rl.cli import progress
 from replicable_rl.cli.main import app
 from replicable_rl.progress import report
@@ -379,7 +380,7 @@ def test_the_requirement_is_stored_with_the_audit(run: Run, tmp_path: Path) -> N
         options = (*SMALL, "--store", store, "--require", require, "--level", level)
         assert run("audit", *GOOD, *options).code == code
         with rr.RunStore(store) as opened:
-            assert (opened.audits()[-1].require, opened.audits()[-1].level) == (require, level)
+            assert (audits_of(opened)[-1].require, opened.audits()[-1].level) == (require, level)
         told = run("audit", "--store", store)
         assert told.code == code
         assert f"Same {level} in 24 of 24 pairs" in told.out
@@ -405,7 +406,7 @@ def test_stores_without_audits(run: Run, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     store = tmp_path / "runs.sqlite"
     with rr.RunStore(store) as opened:
-        assert opened.audits() == []
+        assert audits_of(opened) == []
     refusal = run.refused("audit", "--store", store)
     assert refusal == f"{store}: holds no runs and no audits; name a problem and an algorithm to make one."
     (tmp_path / "notes.txt").write_text("mine")

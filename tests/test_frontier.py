@@ -12,6 +12,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.audit import AuditResult, run_audits
+from replicable_rl.audit.evidence import derived_seed
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.experiments.catalogue import experiments
 from replicable_rl.experiments.dataset import Dataset, Table
@@ -20,7 +21,6 @@ from replicable_rl.experiments.frontier import analysis, curves
 from replicable_rl.experiments.frontier.curves import COARSE, DEFAULT, FINE, PLAIN, PUBLISHED, Extent
 from replicable_rl.experiments.frontier.lab import FOLLOWED, SecondLab
 from replicable_rl.randomness import sample_stream
-from replicable_rl.runs import derived_seed
 from replicable_rl.store import RunStore
 
 TINY = Extent(20, (10**3, 10**5), (), (10**5, 10**11), ("two-goals",), (DEFAULT, PUBLISHED, PLAIN, FINE))

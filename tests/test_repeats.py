@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.training.callables import callable_spec
 from replicable_rl.audit import repeats, run_audits
 from replicable_rl.cli import main
 from replicable_rl.errors import InvalidFile
 from replicable_rl.report.audits import store_page
+from replicable_rl.training.callables import callable_spec
 
 pytestmark = pytest.mark.again
 

@@ -21,10 +21,10 @@ import pytest
 from gymnasium.envs.toy_text import FrozenLakeEnv
 
 import replicable_rl as rr
-from replicable_rl.training.sb3 import StableBaselines3, TrainedPolicy
-from replicable_rl.training.sb3_library import seed_of
 from replicable_rl.canonical import json_digest
 from replicable_rl.errors import InvalidInput
+from replicable_rl.training.sb3 import StableBaselines3, TrainedPolicy
+from replicable_rl.training.sb3_library import seed_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

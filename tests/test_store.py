@@ -23,11 +23,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from replicable_rl.audit.evidence import AuditSpec, audits_of
+from replicable_rl.canonical import record_json
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.runs import (
     LEVELS,
-    AuditSpec,
     Claim,
     Claims,
     Fingerprints,
@@ -98,7 +99,7 @@ def audit(spec: AuditSpec, where: Path | str | RunStore | None, make: Callable[[
             contents: dict[str, bytes] = {}
             run = packed(make(one), contents)
             store.add([run], contents)
-    store.add_audit(spec)
+    store.add_audit(record_json(spec))
     runs = store.runs(spec.family)
     if store is not where and store.path is not None:
         store.close()
@@ -282,10 +283,10 @@ def test_documents_failures_and_audits_that_were_changed_are_found_out(path: Pat
     ):
         with RunStore(path) as store:
             store.add([failed], {})
-            store.add_audit(audit_of())
+            store.add_audit(record_json(audit_of()))
         change(path, statement)
         with RunStore(path) as store, pytest.raises(InvalidFile, match="the file is damaged"):
-            assert (store.audits(), store.runs(FAMILY)) is None
+            assert (audits_of(store), store.runs(FAMILY)) is None
         path.unlink()
 
 
@@ -361,11 +362,11 @@ def test_audits_are_kept_once_in_their_order(path: Path) -> None:
     ]
     with RunStore(path) as store:
         for spec in (*specs, specs[0], replace(specs[1], job="not part of it")):
-            store.add_audit(spec)
-        assert store.audits() == specs
+            store.add_audit(record_json(spec))
+        assert audits_of(store) == specs
     with RunStore(path) as store:
-        assert store.audits() == specs
-        assert [spec.runs for spec in store.audits()] == [spec.runs for spec in specs]
+        assert audits_of(store) == specs
+        assert [spec.runs for spec in audits_of(store)] == [spec.runs for spec in specs]
 
 
 # --- closed, copied, moved and deleted stores --------------------------------------------------------
@@ -411,7 +412,7 @@ def test_copies_of_runs_say_the_same(path: Path) -> None:
         assert found(duplicate) == found(runs)
     for duplicate in (pickled(store), copy.deepcopy(store)):
         assert duplicate.families() == store.families()
-        assert duplicate.audits() == store.audits()
+        assert audits_of(duplicate) == store.audits()
         more = audit(audit_of(HISTORY, 5), duplicate)
         assert found(more) == found(audit(audit_of(HISTORY, 5), None))
         assert counts(store) == [10]
@@ -701,7 +702,7 @@ def test_read_only_disk(small_disk: Path) -> None:
 def everything(path: Path) -> None:
     """Read all that a store holds."""
     with RunStore(path) as store:
-        store.audits()
+        audits_of(store)
         for family, _ in store.families():
             for run in store.runs(family).values():
                 store.run(run.key)

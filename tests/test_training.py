@@ -16,15 +16,16 @@ import pytest
 from scipy import stats
 
 import replicable_rl as rr
-from replicable_rl.training.playing import acting
+from replicable_rl.audit.evidence import AuditSpec, Training
 from replicable_rl.audit.jobs import SolveJob, run_one_by_one
 from replicable_rl.audit.returns import mean_with_interval
 from replicable_rl.canonical import from_record, record_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.report.audits import store_page
 from replicable_rl.report.page import write
-from replicable_rl.runs import AuditSpec, ObjectSpec, Training
+from replicable_rl.runs import ObjectSpec
 from replicable_rl.runs.specs import algorithm_spec
+from replicable_rl.training.playing import acting
 
 CHAIN = rr.make("chain-v1")  # 5 states, 2 actions; to the left is best
 PROBE = np.linspace(-1.0, 1.0, 11)

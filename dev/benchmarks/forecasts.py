@@ -20,13 +20,13 @@ import numpy as np
 from joblib import Parallel, delayed
 
 import replicable_rl as rr
+from replicable_rl.audit.evidence import derived_seed
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.experiments.frontier.curves import stakes
 from replicable_rl.files import write_text
 from replicable_rl.logs import Dataset, Process
 from replicable_rl.logs.summary import ALARM
 from replicable_rl.randomness import sample_stream
-from replicable_rl.runs import derived_seed
 from replicable_rl.wording import number
 
 ROOT = Path(__file__).resolve().parents[2]

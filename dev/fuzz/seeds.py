@@ -10,19 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import replicable_rl as rr
+from replicable_rl.audit.evidence import AuditSpec, audits_of
 from replicable_rl.canonical import json_text, parse_json, record_json
 from replicable_rl.experiments.dataset import Dataset, Table
-from replicable_rl.runs import (
-    AuditSpec,
-    Claims,
-    Drawn,
-    Logged,
-    ObjectSpec,
-    RunFamily,
-    RunSpec,
-    Status,
-    StatusCode,
-)
+from replicable_rl.runs import Claims, Drawn, Logged, ObjectSpec, RunFamily, RunSpec, Status, StatusCode
 from replicable_rl.store import RunStore
 
 
@@ -65,7 +56,7 @@ def _read_store(path: Path) -> set[str]:
     """Return every record of a store as text."""
     found: set[str] = set()
     with RunStore(path) as store:
-        specs: list[AuditSpec] = store.audits()
+        specs: list[AuditSpec] = audits_of(store)
         found |= {json.dumps(record_json(spec), sort_keys=True) for spec in specs}
         families: list[RunFamily] = [family for family, _ in store.families()]
         for family in families:

@@ -14,7 +14,6 @@ import replicable_rl.report.diagnose_figures
 import replicable_rl.report.diagnose_tables
 import replicable_rl.report.diagnosis_text  # noqa: F401  # they show results
 from replicable_rl import plot, queries, rules, testing, theory
-from replicable_rl.training import EpisodeReturns, StableBaselines3, audit_callable, visited_observations
 from replicable_rl.algorithms import (
     ApproximateMDP,
     PhasedVI,
@@ -25,6 +24,7 @@ from replicable_rl.algorithms import (
     RMax,
 )
 from replicable_rl.audit import Agreement, AuditResult, Estimate, RunFailed, audit, read_audits, run_audits
+from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, calibrate, compare, diagnose
 from replicable_rl.errors import InvalidInput
 from replicable_rl.logs import Bins, Dataset, align, compare_logs, from_logs, from_transitions, same_process
@@ -41,7 +41,6 @@ from replicable_rl.registry import build, load, make, register, save
 from replicable_rl.report.drawing import draw
 from replicable_rl.runs import (
     Algorithm,
-    AuditSpec,
     Claim,
     Claims,
     Drawn,
@@ -56,6 +55,7 @@ from replicable_rl.runs import (
 )
 from replicable_rl.solve import plan, publish, solve
 from replicable_rl.store import RunStore
+from replicable_rl.training import EpisodeReturns, StableBaselines3, audit_callable, visited_observations
 
 __version__ = "0.1.0"
 

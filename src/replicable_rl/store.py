@@ -34,18 +34,7 @@ from replicable_rl.canonical import Json, array_to_bytes, canonical_json, from_r
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.files import check_regular
-from replicable_rl.runs import (
-    LEVELS,
-    AuditSpec,
-    Claims,
-    Drawn,
-    Fingerprints,
-    Repeat,
-    Run,
-    RunFamily,
-    Status,
-    level_of,
-)
+from replicable_rl.runs import LEVELS, Claims, Drawn, Fingerprints, Run, RunFamily, Status, level_of
 from replicable_rl.runs.algorithm import speaker
 from replicable_rl.runs.run import KeptHistory, KeptOutputs, history_digest
 
@@ -242,17 +231,17 @@ class RunStore(Displayed):
             )
         return new
 
-    def add_audit(self, spec: AuditSpec) -> None:
-        """Keep what an audit runs and asks; one that is there already changes nothing."""
-        text = _text(record_json(spec))
+    def add_audit(self, record: Json) -> None:
+        """Keep what an audit runs and asks; a record that is there already changes nothing."""
+        text = _text(record)
         with self._session() as connection:
             if connection.execute("SELECT 1 FROM audits WHERE json = ?", (text,)).fetchone():
                 return  # also in a file that cannot be written
         self._add_texts("audits", [text])
 
-    def add_repeats(self, repeats: Iterable[Repeat]) -> None:
+    def add_repeats(self, records: Iterable[Json]) -> None:
         """Keep whether runs that were made again came out the same."""
-        self._add_texts("repeats", [_text(list(repeat)) for repeat in repeats])
+        self._add_texts("repeats", [_text(record) for record in records])
 
     def _add_texts(self, table: str, texts: list[str]) -> None:
         query = f"INSERT OR IGNORE INTO {table} (json, digest) VALUES (?, ?)"
@@ -289,13 +278,13 @@ class RunStore(Displayed):
         with self._session() as connection:
             return [(from_record(RunFamily, parse_json(text)), runs) for text, runs in connection.execute(query)]
 
-    def audits(self) -> list[AuditSpec]:
-        """Return what the audits in this store run and ask, in the order in which they came."""
-        return [from_record(AuditSpec, data) for data in self._texts("audits")]
+    def audits(self) -> list[Json]:
+        """Return the records of the audits in this store, in the order in which they came."""
+        return self._texts("audits")
 
-    def repeats(self) -> list[Repeat]:
-        """Return which runs were made again, and whether they came out the same."""
-        return [Repeat(*data) for data in self._texts("repeats")]
+    def repeats(self) -> list[Json]:
+        """Return the records of the runs that were made again."""
+        return self._texts("repeats")
 
     def _texts(self, table: str) -> list[Json]:
         with self._session() as connection:

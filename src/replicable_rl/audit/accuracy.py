@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replicable_rl.audit.agreement import Estimate, every_look
+from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning.exact import gain
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import ALGORITHMS, build
-from replicable_rl.runs import Algorithm, AuditSpec, PromisedLoss, Run, asks_for_nothing
+from replicable_rl.runs import Algorithm, PromisedLoss, Run, asks_for_nothing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

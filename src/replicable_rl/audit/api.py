@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.audit.identity import own_source, refuse_misnamed, refuse_nameless
 from replicable_rl.audit.jobs import OnError, SolveJob
 from replicable_rl.audit.logs import opened_logs
@@ -16,7 +17,7 @@ from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import bar_where_it_is_seen
 from replicable_rl.registry import ALGORITHMS
-from replicable_rl.runs import OWN, Algorithm, AuditSpec, check_level
+from replicable_rl.runs import OWN, Algorithm, check_level
 from replicable_rl.runs.specs import algorithm_spec, inexact_setting
 from replicable_rl.solve import refuse_other, refuse_unsampled, sampler_of
 from replicable_rl.store import RunStore

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.display import short_repr
 from replicable_rl.planning.exact import evaluate_policy, optimal_values
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.runs import AuditSpec
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import build
-from replicable_rl.runs import OURS, Algorithm, AuditSpec, provider
+from replicable_rl.runs import OURS, Algorithm, provider
 from replicable_rl.runs.specs import Setting
 from replicable_rl.wording import brief
 

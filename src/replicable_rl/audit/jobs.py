@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
+from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.audit.identity import own_source
 from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import unheard
 from replicable_rl.registry import build
-from replicable_rl.runs import OURS, Algorithm, AuditSpec, Run, RunSpec, is_our_file, made_with, provider
+from replicable_rl.runs import OURS, Algorithm, Run, RunSpec, is_our_file, made_with, provider
 from replicable_rl.solve import solve_as
 from replicable_rl.store import packed
 from replicable_rl.wording import sentence

@@ -29,7 +29,8 @@ from replicable_rl.audit.jobs import Solving
 from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.errors import speaking_as
 from replicable_rl.logs import Dataset, align, compare_logs
-from replicable_rl.runs import Logs, Run, RunSpec
+from replicable_rl.logs.several import Logs
+from replicable_rl.runs import Run, RunSpec
 from replicable_rl.solve import solve_as, source_of
 
 if TYPE_CHECKING:

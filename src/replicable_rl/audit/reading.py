@@ -15,11 +15,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from replicable_rl.audit.evidence import AuditSpec, Training, audits_of, repeats_of
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import PROBLEMS, make
-from replicable_rl.runs import AuditSpec, ObjectSpec, Run, RunFamily, Training
+from replicable_rl.runs import ObjectSpec, Run, RunFamily
 from replicable_rl.store import RunStore
 
 _MOST_STATES = 20_000  # of a problem that is built again for its names and returns
@@ -50,7 +51,7 @@ def read_audits(
     >>> read.runs == made.runs, read.mdp == made.mdp, read.runs_asked
     (True, True, 6)
     """
-    chosen = [spec for spec in current(store.audits()) if wanted(spec)]
+    chosen = [spec for spec in current(audits_of(store)) if wanted(spec)]
     families = {family: store.runs(family) for family in {spec.family for spec in chosen}}
     asked = chosen if confidence is None else [replace(spec, confidence=confidence) for spec in chosen]
     return [_read(store, spec, families[spec.family]) for spec in asked]
@@ -86,7 +87,7 @@ def _read(store: RunStore, spec: AuditSpec, found: Mapping[str, Run]) -> AuditRe
         whole = len(there) == len(seeds) * each
     if 0 < len(runs) < asked:
         spec = spec.first(len(runs) // each)
-    repeats = tuple(store.repeats()) if spec.may_remember else ()
+    repeats = tuple(repeats_of(store)) if spec.may_remember else ()
     return AuditResult(spec, tuple(runs), store, asked, _problem(spec.problem, runs), repeats=repeats)
 
 

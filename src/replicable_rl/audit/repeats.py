@@ -29,9 +29,10 @@ from multiprocessing import Pipe
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from replicable_rl.audit.evidence import Repeat
 from replicable_rl.audit.jobs import Job, run_one_by_one
 from replicable_rl.audit.workers import belong_to
-from replicable_rl.runs import Repeat, Run, RunSpec, is_our_file, made_with
+from replicable_rl.runs import Run, RunSpec, is_our_file, made_with
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

@@ -14,6 +14,7 @@ from replicable_rl.audit.agreement import Agreement, measure
 from replicable_rl.audit.classes import OutputClass, PolicyValue, actions_of, classes_of, policy_values, sizes_of
 from replicable_rl.audit.closeness import Closeness, measure_closeness
 from replicable_rl.audit.doubts import doubts
+from replicable_rl.audit.evidence import AuditSpec, Repeat
 from replicable_rl.audit.logs import measure_logs, measure_states_of_logs
 from replicable_rl.audit.refuting import refutations
 from replicable_rl.audit.returns import Returns, measure_returns
@@ -24,9 +25,10 @@ from replicable_rl.canonical import Json, json_text
 from replicable_rl.display import Displayed, described, shown
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real
 from replicable_rl.files import write_csv, write_text
+from replicable_rl.logs.several import Logs
 from replicable_rl.problem.labels import Labels
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.runs import OWN, AuditSpec, Claim, Logs, ObjectSpec, Repeat, Run, in_order, level_of, usual_level
+from replicable_rl.runs import OWN, Claim, ObjectSpec, Run, in_order, level_of, usual_level
 from replicable_rl.store import RunStore
 
 if TYPE_CHECKING:

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replicable_rl.audit.agreement import Estimate
+from replicable_rl.audit.evidence import Training
 from replicable_rl.display import described
-from replicable_rl.runs import Run, Training
+from replicable_rl.runs import Run
 from replicable_rl.wording import number, plural
 
 if TYPE_CHECKING:

@@ -15,14 +15,16 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from replicable_rl.audit.evidence import AuditSpec, audits_of, repeats_of
 from replicable_rl.audit.identity import warn_of_other_source
 from replicable_rl.audit.jobs import Contents, Job, OnError, run_one_by_one, with_job
 from replicable_rl.audit.repeats import Pristine
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.workers import Batch, Chunk, RunFailed, kept_where, on_workers, wants_workers
+from replicable_rl.canonical import record_json
 from replicable_rl.errors import InvalidFile, InvalidInput, check_integer, shown
 from replicable_rl.progress import bar_where_it_is_seen, report
-from replicable_rl.runs import AuditSpec, Run, RunSpec
+from replicable_rl.runs import Run, RunSpec
 from replicable_rl.store import RunStore
 
 _COMMIT_EVERY = 0.2  # seconds of finished runs that a kill may cost
@@ -51,7 +53,8 @@ def run_audits(
     Examples
     --------
     >>> import replicable_rl as rr
-    >>> from replicable_rl.runs import AuditSpec, ObjectSpec
+    >>> from replicable_rl.audit.evidence import AuditSpec
+    >>> from replicable_rl.runs import ObjectSpec
     >>> spec = AuditSpec(ObjectSpec("chain-v1"), ObjectSpec("phased-vi-v1", {"epsilon": 0.1, "delta": 0.01}), 3)
     >>> (result,) = run_audits([spec], rr.RunStore())
     >>> len(result.runs)
@@ -159,14 +162,14 @@ class _Audit:
         again = pristine.repeats(number, runs, self.spec.runs_per_seed) if self.again else []
         if again:
             with contextlib.suppress(InvalidFile):  # what cannot be written can be read
-                store.add_repeats(again)
-        repeats = tuple(dict.fromkeys((*again, *store.repeats()))) if self.spec.may_remember else ()
+                store.add_repeats(map(list, again))
+        repeats = tuple(dict.fromkeys((*again, *repeats_of(store)))) if self.spec.may_remember else ()
         return AuditResult(self.spec, runs, store, len(runs), self.job.mdp, self.job.observations, repeats)
 
 
 def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> list[_Audit]:
     """Look up, once, what the store has of every audit, and keep the specs in it."""
-    known, repeated, specs = store.audits(), store.repeats(), [with_job(spec) for spec in specs]
+    known, repeated, specs = audits_of(store), repeats_of(store), [with_job(spec) for spec in specs]
     families = {family: store.runs(family) for family in dict.fromkeys(spec.family for spec in specs)}
     for spec in specs:
         warn_of_other_source(spec, known, store.path or "this store")
@@ -193,7 +196,7 @@ def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> l
         audits.append(audit)
     for audit in audits:
         with contextlib.suppress(*([] if audit.missing else [InvalidFile])):  # what cannot be written can be read
-            store.add_audit(audit.spec)
+            store.add_audit(record_json(audit.spec))
     return audits
 
 

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from replicable_rl.runs import AuditSpec, Run, made_with
+from replicable_rl.audit.evidence import AuditSpec
+from replicable_rl.runs import Run, made_with
 from replicable_rl.wording import sentence
 
 if TYPE_CHECKING:

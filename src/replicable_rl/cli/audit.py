@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from replicable_rl.audit import AuditResult, RunFailed, audit_spec, opened_store, read_audits, run_audits
+from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.cli.columns import naming_options, read_logs, refuse_columns, with_column_options
 from replicable_rl.cli.functions import OF_FUNCTIONS, function_spec, is_function
 from replicable_rl.cli.options import (
@@ -37,7 +38,7 @@ from replicable_rl.errors import InvalidFile, InvalidInput, check_choice, check_
 from replicable_rl.files import replacing, write_csv
 from replicable_rl.report.audit_tables import summary_lines
 from replicable_rl.report.commands import parse_object
-from replicable_rl.runs import AuditSpec, check_level
+from replicable_rl.runs import check_level
 from replicable_rl.store import RunStore
 from replicable_rl.wording import number, plural
 

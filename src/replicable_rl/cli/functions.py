@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from replicable_rl.training import EpisodeReturns
-from replicable_rl.training.callables import callable_spec
+from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.audit.identity import refuse_nameless
 from replicable_rl.cli.options import given_options
 from replicable_rl.cli.problems import resolve_problem
 from replicable_rl.errors import InvalidFile, InvalidInput, did_you_mean, shown
-from replicable_rl.runs import AuditSpec
+from replicable_rl.training import EpisodeReturns
+from replicable_rl.training.callables import callable_spec
 from replicable_rl.wording import sentence
 
 _FUNCTION = re.compile(r"(?P<module>[^=]+):(?P<name>[^\W\d]\w*(\.[^\W\d]\w*)*)")

@@ -8,6 +8,7 @@ from typing import Any
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.audit import AuditResult, audit_spec, opened_store, run_audits
 from replicable_rl.audit.api import StoreLike
+from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.diagnose.calibration import Calibration
 from replicable_rl.diagnose.losses import Losses
 from replicable_rl.diagnose.published import published_spec
@@ -26,7 +27,7 @@ from replicable_rl.logs import Dataset
 from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import bar_where_it_is_seen, within
-from replicable_rl.runs import Algorithm, AuditSpec, ObjectSpec, check_level, usual_level
+from replicable_rl.runs import Algorithm, ObjectSpec, check_level, usual_level
 from replicable_rl.store import RunStore
 from replicable_rl.wording import number
 

@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from replicable_rl.audit.agreement import Estimate
+from replicable_rl.audit.evidence import derived_seed
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.diagnose.resampling import Rows
 from replicable_rl.progress import track
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.rules import EmpiricalModel, Greedy
-from replicable_rl.runs import derived_seed
 from replicable_rl.threads import Answer, Threads, result_of
 
 if TYPE_CHECKING:

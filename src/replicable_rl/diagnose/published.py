@@ -11,11 +11,11 @@ from typing import Any
 
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.audit import audit_spec
+from replicable_rl.audit.evidence import AuditSpec, derived_seed
 from replicable_rl.audit.jobs import Solving
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.rules import Cuts, PublishedCuts
-from replicable_rl.runs import AuditSpec, ObjectSpec, Run, RunSpec, Status, StatusCode
-from replicable_rl.runs.audits import derived_seed
+from replicable_rl.runs import ObjectSpec, Run, RunSpec, Status, StatusCode
 from replicable_rl.solve import publish, solve_as
 
 ID = "published-afresh-v1"

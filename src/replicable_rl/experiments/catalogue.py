@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 
 from replicable_rl import experiments as package
 from replicable_rl.audit import AuditResult, run_audits
+from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.errors import UnknownId, did_you_mean
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.experiment import Experiment, Scale, Study
-from replicable_rl.runs import AuditSpec
 from replicable_rl.store import RunStore
 
 

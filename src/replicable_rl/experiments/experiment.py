@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 
 from replicable_rl import plotting
 from replicable_rl.audit import AuditResult, audit_spec
+from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.errors import check_integer
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.plotting import Figure
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import build
-from replicable_rl.runs import AuditSpec, ObjectSpec
+from replicable_rl.runs import ObjectSpec
 from replicable_rl.wording import with_interval
 
 SHARED_SEED = 2023  # the published seed, where one is enough

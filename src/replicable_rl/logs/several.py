@@ -10,11 +10,13 @@ import dataclasses
 import itertools
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, shown
 from replicable_rl.logs.dataset import Dataset, moved_to
 from replicable_rl.logs.process import Label, Process
@@ -22,13 +24,65 @@ from replicable_rl.logs.reading import from_transitions
 from replicable_rl.logs.samples import same_process
 from replicable_rl.logs.summary import ALARM
 from replicable_rl.progress import bar_where_it_is_seen, track
-from replicable_rl.runs.audits import LogPair, Logs
+from replicable_rl.runs import Logged, Run
 from replicable_rl.wording import brief
 
 _MOST_LOGS = 200
 _KEPT = 20  # pairs of logs that a record lists
 _MOST_NAMES = 20_000  # of states, in a record
 _LONGEST = 80  # letters of a name there
+
+
+@dataclass(frozen=True)
+class LogPair:
+    """Two logs compared: their places, and where they differ most; ``p_value`` is corrected for the number of pairs."""
+
+    one: int
+    two: int
+    p_value: float
+    state: str
+    action: str
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The recorded samples of an audit.
+
+    Attributes
+    ----------
+    names, digests, rows
+        What people call them, which data they are, and how many transitions each has.
+    compared, differing : int
+        Pairs of logs that had anything in common to be compared by, and how many of them differ by more than chance.
+    pairs : tuple of LogPair
+        The pairs that were compared, the most different first; of very many, the first ones.
+    alarm : float
+        The probability that logs of one process are said to differ.
+    states, actions
+        Their names; None where there are very many.
+    """
+
+    names: tuple[str, ...]
+    digests: tuple[str, ...]
+    rows: tuple[int, ...]
+    compared: int = 0
+    differing: int = 0
+    pairs: tuple[LogPair, ...] = ()
+    alarm: float = 1e-3
+    states: tuple[str, ...] | None = None
+    actions: tuple[str, ...] | None = None
+
+    __repr__ = short_repr
+
+    def name_of(self, run: Run) -> str:
+        """Return the name of the log that a run decided on."""
+        sample = None if run.spec is None else run.spec.sample
+        return self.names[self.digests.index(sample.digest)] if isinstance(sample, Logged) else "a log"
+
+    @property
+    def differ(self) -> bool:
+        """Whether some of them come from different processes, as far as a test can tell."""
+        return self.differing > 0
 
 
 def from_logs(sources: Any, *, gamma: float | None = None, **options: Any) -> dict[str, Dataset]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replicable_rl.audit import AuditResult, read_audits
+from replicable_rl.audit.evidence import AuditSpec, audits_of
 from replicable_rl.audit.reading import current
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval, did_you_mean
 from replicable_rl.report.audit_blocks import (
@@ -23,7 +24,7 @@ from replicable_rl.report.commands import audit_command
 from replicable_rl.report.log_texts import logs_text, process_text
 from replicable_rl.report.page import Block, Page, Section
 from replicable_rl.report.training_texts import LOSES_TOO_MUCH, loss_verdict, with_interval
-from replicable_rl.runs import LEVELS, AuditSpec, in_order
+from replicable_rl.runs import LEVELS, in_order
 from replicable_rl.store import RunStore
 from replicable_rl.wording import brief, listed, percent, plural
 
@@ -91,7 +92,7 @@ def _check_is_there(path: str | os.PathLike[str]) -> str:
 
 def _chosen(name: str, store: RunStore, problem: str | None, algorithm: str | None) -> list[AuditSpec]:
     """Return the audits with these ids."""
-    specs = current(store.audits())
+    specs = current(audits_of(store))
     if not specs:
         raise InvalidInput(f"{name}: holds no audits.")
     for part, wanted in (("problem", problem), ("algorithm", algorithm)):

@@ -5,10 +5,11 @@ import shlex
 from dataclasses import fields
 from decimal import Decimal
 
+from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.registry import ALGORITHMS, PROBLEMS
-from replicable_rl.runs import OURS, AuditSpec, Drawn, ObjectSpec, Run, provider
+from replicable_rl.runs import OURS, Drawn, ObjectSpec, Run, provider
 
 _LONGEST = 160  # characters of a problem or an algorithm
 _SEEDS = 8  # shared seeds that are listed one by one

@@ -1,8 +1,8 @@
 """What is said of an audit over logs, and otherwise of other audits: what was run, on what its intervals rest."""
 
 from replicable_rl.audit import AuditResult
-from replicable_rl.runs import Logs, ObjectSpec, Run
-from replicable_rl.runs.audits import LogPair
+from replicable_rl.logs.several import LogPair, Logs
+from replicable_rl.runs import ObjectSpec, Run
 from replicable_rl.wording import brief, listed, number, p_value, percent, plural
 
 _NAMED = 6  # logs

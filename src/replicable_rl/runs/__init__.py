@@ -1,7 +1,6 @@
 """The nouns: what is run (:class:`RunSpec`, :class:`AuditSpec`), what it yields (:class:`Run`), and what is claimed."""
 
 from replicable_rl.runs.algorithm import ALGORITHMS, SHIPPED, Algorithm, PromisedLoss
-from replicable_rl.runs.audits import AuditSpec, Logs, Repeat, Training, derived_seed
 from replicable_rl.runs.claims import (
     CERTIFICATE,
     FIXED_SEED,
@@ -48,7 +47,6 @@ __all__ = [
     "SHIPPED",
     "THIS_SEED",
     "Algorithm",
-    "AuditSpec",
     "Claim",
     "Claims",
     "Drawn",
@@ -56,20 +54,16 @@ __all__ = [
     "Level",
     "LibraryClaim",
     "Logged",
-    "Logs",
     "ObjectSpec",
     "PromisedLoss",
-    "Repeat",
     "Run",
     "RunFamily",
     "RunSpec",
     "Status",
     "StatusCode",
-    "Training",
     "add_level",
     "asks_for_nothing",
     "check_level",
-    "derived_seed",
     "implied",
     "in_order",
     "is_our_file",

@@ -9,12 +9,12 @@ from functools import cached_property
 
 import numpy as np
 
-from replicable_rl.training.lending import lent_generators, seed_generators
 from replicable_rl.problem.source import Source
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.runs import Algorithm, Run
 from replicable_rl.solve import source_of
 from replicable_rl.testing.processes import Worker
+from replicable_rl.training.lending import lent_generators, seed_generators
 from replicable_rl.wording import brief, sentence
 
 Seeds = tuple[int, int]  # shared, sample

@@ -16,13 +16,9 @@ from weakref import WeakSet
 
 import numpy as np
 
-from replicable_rl.training.content import data_digest
-from replicable_rl.training.jobs import TrainJob, returns_of, takes
-from replicable_rl.training.naming import OWNER, name_of, settings_of
-from replicable_rl.training.probes import check_probe
-from replicable_rl.training.sb3 import StableBaselines3
 from replicable_rl.audit import AuditResult, opened_store, run_audits
 from replicable_rl.audit.api import StoreLike
+from replicable_rl.audit.evidence import AuditSpec, Repeat, Training
 from replicable_rl.audit.identity import refuse_misnamed, refuse_nameless, source_digest
 from replicable_rl.audit.jobs import OnError
 from replicable_rl.audit.sampled import DIFFERENT_DATA, DRAWN_BY_TRAIN, IGNORED_BY_TRAIN, SAME_DATA, ignores_sample_seed
@@ -30,7 +26,12 @@ from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval, check_real, shown
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import bar_where_it_is_seen
-from replicable_rl.runs import OWN, AuditSpec, ObjectSpec, Repeat, Training
+from replicable_rl.runs import OWN, ObjectSpec
+from replicable_rl.training.content import data_digest
+from replicable_rl.training.jobs import TrainJob, returns_of, takes
+from replicable_rl.training.naming import OWNER, name_of, settings_of
+from replicable_rl.training.probes import check_probe
+from replicable_rl.training.sb3 import StableBaselines3
 from replicable_rl.wording import sentence
 
 _SHARED = "what train draws from shared_seed"
@@ -149,7 +150,7 @@ def _as_known(train: Any, result: AuditResult) -> AuditResult:
         elif train in _REMEMBERS:
             seen = Repeat(result.runs[-1].key, False, "in an earlier audit of this program")
             result = replace(result, repeats=(seen,))
-            result.store.add_repeats([seen])
+            result.store.add_repeats([list(seen)])
     return result
 
 

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.training import probes
+from replicable_rl.audit.evidence import derived_seed
 from replicable_rl.audit.returns import RETURNS
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.planning import gain
 from replicable_rl.problem.source import greedy
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.runs import Run, RunSpec, Status, StatusCode, derived_seed
+from replicable_rl.runs import Run, RunSpec, Status, StatusCode
 from replicable_rl.runs.run import UNSAID
 from replicable_rl.solve import stated_unless_ours
+from replicable_rl.training import probes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,12 +6,12 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from replicable_rl.training import probes
-from replicable_rl.training.playing import EpisodeReturns
-from replicable_rl.training.sb3 import StableBaselines3
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.runs.specs import exact_json
+from replicable_rl.training import probes
+from replicable_rl.training.playing import EpisodeReturns
+from replicable_rl.training.sb3 import StableBaselines3
 
 if TYPE_CHECKING:
     from replicable_rl.training.probes import Observations

@@ -32,14 +32,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from replicable_rl.canonical import Json
+from replicable_rl.errors import InvalidInput, check_integer, did_you_mean, shown
+from replicable_rl.randomness import MAX_SEED
 from replicable_rl.training import sb3_library as library
 from replicable_rl.training import sb3_options
 from replicable_rl.training.content import data_digest
 from replicable_rl.training.playing import EpisodeReturns, first_steps, visited_observations
 from replicable_rl.training.sb3_policy import TrainedPolicy as TrainedPolicy
-from replicable_rl.canonical import Json
-from replicable_rl.errors import InvalidInput, check_integer, did_you_mean, shown
-from replicable_rl.randomness import MAX_SEED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from replicable_rl.training import lending, sb3_options
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.problem.environments import make_env, versioned_id
+from replicable_rl.training import lending, sb3_options
 from replicable_rl.wording import sentence
 
 OWNER = "StableBaselines3"

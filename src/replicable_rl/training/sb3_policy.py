@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from replicable_rl.training import sb3_library as library
 from replicable_rl.errors import InvalidInput, shown
+from replicable_rl.training import sb3_library as library
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

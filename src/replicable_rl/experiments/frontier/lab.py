@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from replicable_rl.algorithms import PlugInPolicy
+from replicable_rl.audit.evidence import derived_seed
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.rules import Cuts, PublishedCuts
-from replicable_rl.runs import Algorithm, Run, derived_seed
+from replicable_rl.runs import Algorithm, Run
 
 FOLLOWED = "as_published"  # of a run's history: 1 where its policy is the publisher's own
 _LAST: dict[str, tuple[Any, Cuts]] = {}  # one publication, which saves a pair half of its time

@@ -13,15 +13,15 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from replicable_rl.canonical import from_record
 from replicable_rl.display import Displayed, short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
+from replicable_rl.logs.several import Logs
 from replicable_rl.randomness import MAX_SEED
-from replicable_rl.runs.specs import COUNTS, OWN, Logged, ObjectSpec, RunFamily, RunSpec, check_objects, put
-
-if TYPE_CHECKING:
-    from replicable_rl.runs.run import Run
+from replicable_rl.runs.specs import COUNTS, OWN, ObjectSpec, RunFamily, RunSpec, check_objects, put
+from replicable_rl.store import RunStore
 
 
 @dataclass(frozen=True)
@@ -40,58 +40,6 @@ class Training:
     tolerance: float | None = None
     epsilon: float | None = None
     delta: float | None = None
-
-
-@dataclass(frozen=True)
-class LogPair:
-    """Two logs compared: their places, and where they differ most; ``p_value`` is corrected for the number of pairs."""
-
-    one: int
-    two: int
-    p_value: float
-    state: str
-    action: str
-
-
-@dataclass(frozen=True)
-class Logs:
-    """The recorded samples of an audit.
-
-    Attributes
-    ----------
-    names, digests, rows
-        What people call them, which data they are, and how many transitions each has.
-    compared, differing : int
-        Pairs of logs that had anything in common to be compared by, and how many of them differ by more than chance.
-    pairs : tuple of LogPair
-        The pairs that were compared, the most different first; of very many, the first ones.
-    alarm : float
-        The probability that logs of one process are said to differ.
-    states, actions
-        Their names; None where there are very many.
-    """
-
-    names: tuple[str, ...]
-    digests: tuple[str, ...]
-    rows: tuple[int, ...]
-    compared: int = 0
-    differing: int = 0
-    pairs: tuple[LogPair, ...] = ()
-    alarm: float = 1e-3
-    states: tuple[str, ...] | None = None
-    actions: tuple[str, ...] | None = None
-
-    __repr__ = short_repr
-
-    def name_of(self, run: Run) -> str:
-        """Return the name of the log that a run decided on."""
-        sample = None if run.spec is None else run.spec.sample
-        return self.names[self.digests.index(sample.digest)] if isinstance(sample, Logged) else "a log"
-
-    @property
-    def differ(self) -> bool:
-        """Whether some of them come from different processes, as far as a test can tell."""
-        return self.differing > 0
 
 
 _MOST = 10**7  # runs of an audit
@@ -275,3 +223,13 @@ def _check_seeds(shared_seeds: Any, end: int) -> int | tuple[int, ...]:
     if not seeds or len(set(seeds)) < len(seeds):
         raise InvalidInput(f"audit: shared_seeds must be how many to use, or different seeds, got {shown(seeds)}.")
     return seeds
+
+
+def audits_of(store: RunStore) -> list[AuditSpec]:
+    """Return the audits that a store keeps, in the order in which they came."""
+    return [from_record(AuditSpec, record) for record in store.audits()]
+
+
+def repeats_of(store: RunStore) -> list[Repeat]:
+    """Return which runs of a store were made again, and whether they came out the same."""
+    return [Repeat(*record) for record in store.repeats()]
