@@ -531,8 +531,8 @@ def test_runs_are_saved_with_their_values_and_models(tmp_path: Path) -> None:
 
 
 def test_an_audit_and_its_page(tmp_path: Path) -> None:
-    from replicable_rl.report.audits import store_page
-    from replicable_rl.report.page import render
+    from replicable_rl.pages.audits import store_page
+    from replicable_rl.pages.page import render
 
     mdp = masked(1)
     settings_: Any = {"shared_seeds": 4, "runs_per_seed": 2, "n_jobs": 1}

@@ -17,7 +17,7 @@ from replicable_rl.audit import run_audits
 from replicable_rl.audit.agreement import measure
 from replicable_rl.audit.logs import LogsJob, measure_logs, measure_states_of_logs
 from replicable_rl.canonical import from_record, parse_json, record_json
-from replicable_rl.report.log_texts import process_text
+from replicable_rl.pages.log_texts import process_text
 from tests.test_cli import Run
 from tests.test_logs import long_log
 

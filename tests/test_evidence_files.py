@@ -15,8 +15,8 @@ import replicable_rl as rr
 from replicable_rl.canonical import canonical_json, parse_json, read_npy
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.experiments.dataset import Dataset
-from replicable_rl.report.audits import store_page
-from replicable_rl.report.page import render
+from replicable_rl.pages.audits import store_page
+from replicable_rl.pages.page import render
 from replicable_rl.runs import Run
 from replicable_rl.store import RunStore
 

@@ -23,8 +23,8 @@ from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 import replicable_rl as rr
 from replicable_rl.audit.sampled import ignores_sample_seed
 from replicable_rl.cli import main
-from replicable_rl.report.audits import store_page
-from replicable_rl.report.page import render
+from replicable_rl.pages.audits import store_page
+from replicable_rl.pages.page import render
 from replicable_rl.runs import made_with
 
 # --- workers end with their parent ----------------------------------------------------------------------------

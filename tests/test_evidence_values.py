@@ -19,9 +19,9 @@ from replicable_rl import errors
 from replicable_rl.cli.main import main
 from replicable_rl.cli.output import print_json
 from replicable_rl.files import write_csv
+from replicable_rl.pages.blocks import Code, DataTable
+from replicable_rl.pages.page import Page, Section, write
 from replicable_rl.planning import _sweeps
-from replicable_rl.report.blocks import Code, DataTable
-from replicable_rl.report.page import Page, Section, write
 
 MDP = rr.TabularMDP.from_outcomes([[[(0.5, 0, 0.0), (0.5, 1, 1.0)]], [[(1.0, 0, 0.25)]]], gamma=0.5)
 P, R = np.array([[[0.5, 0.5]], [[1.0, 0.0]]]), np.array([[0.5], [0.25]])

@@ -19,8 +19,8 @@ import pytest
 import replicable_rl as rr
 from replicable_rl import testing
 from replicable_rl.audit import jobs
+from replicable_rl.pages.audits import store_page
 from replicable_rl.registry import ALGORITHMS, PROBLEMS
-from replicable_rl.report.audits import store_page
 from replicable_rl.runs import LEVELS, in_order
 from replicable_rl.runs.specs import algorithm_spec
 from replicable_rl.solve import solve_as

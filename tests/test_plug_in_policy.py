@@ -19,10 +19,10 @@ import replicable_rl as rr
 from replicable_rl.cli.main import main
 from replicable_rl.errors import InvalidFile, InvalidInput, SampleSizeTooLarge
 from replicable_rl.files import Parts
+from replicable_rl.pages.audits import store_page
+from replicable_rl.pages.page import render
 from replicable_rl.planning.exact import optimal_values
 from replicable_rl.randomness import SharedRandomness
-from replicable_rl.report.audits import store_page
-from replicable_rl.report.page import render
 from replicable_rl.rules import SHIPPED, Decision, EmpiricalModel
 from replicable_rl.runs import CERTIFICATE, THIS_SEED
 from replicable_rl.runs.specs import algorithm_spec

@@ -16,12 +16,12 @@ import replicable_rl as rr
 from replicable_rl.cli.options import whole
 from replicable_rl.cli.problems import resolve_problem
 from replicable_rl.errors import InvalidFile, InvalidInput
+from replicable_rl.pages.commands import parse_object
 from replicable_rl.registry import (
     PROBLEMS,
     make,
     unshipped_levels,
 )
-from replicable_rl.report.commands import parse_object
 from replicable_rl.runs import ObjectSpec
 
 NEEDED: dict[str, dict[str, Any]] = {"gridworld-v1": {"layout": "S.#/..G"}}  # what has no default

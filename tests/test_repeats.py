@@ -21,7 +21,7 @@ import replicable_rl as rr
 from replicable_rl.audit import repeats, run_audits
 from replicable_rl.cli import main
 from replicable_rl.errors import InvalidFile
-from replicable_rl.report.audits import store_page
+from replicable_rl.pages.audits import store_page
 from replicable_rl.training.callables import callable_spec
 
 pytestmark = pytest.mark.again

@@ -16,8 +16,8 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.cli import main
-from replicable_rl.report.blocks import Code, Figure, Text
-from replicable_rl.report.page import Block, Page, Section, write
+from replicable_rl.pages.blocks import Code, Figure, Text
+from replicable_rl.pages.page import Block, Page, Section, write
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome

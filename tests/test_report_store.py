@@ -16,10 +16,10 @@ import replicable_rl as rr
 from replicable_rl.audit import read_audits
 from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.cli import main
-from replicable_rl.report.audits import store_page
-from replicable_rl.report.commands import audit_command
-from replicable_rl.report.page import render
-from replicable_rl.report.policy import PolicyPicture
+from replicable_rl.pages.audits import store_page
+from replicable_rl.pages.commands import audit_command
+from replicable_rl.pages.page import render
+from replicable_rl.pages.policy import PolicyPicture
 from replicable_rl.runs import LEVELS, Claims, Level, ObjectSpec, Run, RunSpec
 from replicable_rl.store import RunStore, packed
 

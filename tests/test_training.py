@@ -21,8 +21,8 @@ from replicable_rl.audit.jobs import SolveJob, run_one_by_one
 from replicable_rl.audit.returns import mean_with_interval
 from replicable_rl.canonical import from_record, record_json
 from replicable_rl.errors import InvalidInput
-from replicable_rl.report.audits import store_page
-from replicable_rl.report.page import write
+from replicable_rl.pages.audits import store_page
+from replicable_rl.pages.page import write
 from replicable_rl.runs import ObjectSpec
 from replicable_rl.runs.specs import algorithm_spec
 from replicable_rl.training.playing import acting

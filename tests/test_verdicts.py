@@ -24,7 +24,7 @@ from replicable_rl.audit.logs import measure_logs
 from replicable_rl.canonical import record_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.logs.several import Logs
-from replicable_rl.report.audits import store_page
+from replicable_rl.pages.audits import store_page
 from replicable_rl.runs import ObjectSpec, PromisedLoss, Run, RunSpec
 from replicable_rl.store import packed
 from tests.test_cli import COMMAND, environment

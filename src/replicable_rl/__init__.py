@@ -9,10 +9,10 @@
 True
 """
 
-import replicable_rl.report.audit_tables
-import replicable_rl.report.diagnose_figures
-import replicable_rl.report.diagnose_tables
-import replicable_rl.report.diagnosis_text  # noqa: F401  # they show results
+import replicable_rl.pages.audit_tables
+import replicable_rl.pages.diagnose_figures
+import replicable_rl.pages.diagnose_tables
+import replicable_rl.pages.diagnosis_text  # noqa: F401  # they show results
 from replicable_rl import plot, queries, rules, testing, theory
 from replicable_rl.algorithms import (
     ApproximateMDP,
@@ -28,6 +28,7 @@ from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, calibrate, compare, diagnose
 from replicable_rl.errors import InvalidInput
 from replicable_rl.logs import Bins, Dataset, align, compare_logs, from_logs, from_transitions, same_process
+from replicable_rl.pages.drawing import draw
 from replicable_rl.planning.exact import evaluate_policy, optimal_values
 from replicable_rl.problem.environments import EpisodicEnv, from_gymnasium
 from replicable_rl.problem.labels import Labels
@@ -38,7 +39,6 @@ from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import quiet
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.registry import build, load, make, register, save
-from replicable_rl.report.drawing import draw
 from replicable_rl.runs import (
     Algorithm,
     Claim,

@@ -1,6 +1,6 @@
 """Results that know how to be shown, and a layer above them that does it.
 
-``AuditResult.table()`` is asked of the result; how a table looks is the business of `replicable_rl.report`, which is
+``AuditResult.table()`` is asked of the result; how a table looks is the business of `replicable_rl.pages`, which is
 above it and may not be imported from below. So the report says here what it shows, when the package is imported.
 """
 

@@ -18,6 +18,9 @@ import numpy as np
 from replicable_rl.audit import Agreement, AuditResult
 from replicable_rl.diagnose import Calibration, Comparison, Diagnosis
 from replicable_rl.errors import InvalidInput, check_choice, check_integer, shown
+from replicable_rl.pages.decided import both, differ
+from replicable_rl.pages.decided_figures import draw_decisions, plain_name, policy_size
+from replicable_rl.pages.diagnose_figures import agreement_panel, loss_panel
 from replicable_rl.plotting import (
     BLUE,
     COLOURS,
@@ -30,9 +33,6 @@ from replicable_rl.plotting import (
     said,
     styled,
 )
-from replicable_rl.report.decided import both, differ
-from replicable_rl.report.decided_figures import draw_decisions, plain_name, policy_size
-from replicable_rl.report.diagnose_figures import agreement_panel, loss_panel
 from replicable_rl.wording import number, plural
 
 __all__ = ["agreement", "curve", "fragile_states", "frontier", "policy"]

@@ -14,7 +14,7 @@ from replicable_rl.cli.progress import progress_bar
 from replicable_rl.diagnose import diagnose
 from replicable_rl.errors import check_in_open_interval
 from replicable_rl.files import replacing
-from replicable_rl.report.diagnosis_text import save_diagnosis
+from replicable_rl.pages.diagnosis_text import save_diagnosis
 
 _WIDEST = 100  # columns of text that reads well
 _USUAL: dict[str, Any] = {"epsilon": 0.05, "delta": 0.05, "rho": 0.2}

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TextIO
 
 from replicable_rl.canonical import Json, json_text
+from replicable_rl.pages.drawing import can_encode
+from replicable_rl.pages.layout import NARROWEST
 from replicable_rl.progress import is_quiet
-from replicable_rl.report.drawing import can_encode
-from replicable_rl.report.layout import NARROWEST
 from replicable_rl.wording import visible
 
 EXIT_CODES = {True: 0, False: 1, None: 3}  # of what is asked: met, refuted, cannot tell; 2 is bad input

@@ -31,8 +31,8 @@ def report_command(
     ] = None,
 ) -> int:
     """Make a page of the audits in STORE: one HTML file that opens without a server."""
-    from replicable_rl.report.audits import store_page
-    from replicable_rl.report.page import write
+    from replicable_rl.pages.audits import store_page
+    from replicable_rl.pages.page import write
 
     target = store.with_suffix(".html") if output is None else output
     if target.is_file() or not target.exists():  # a pipe is opened once only

@@ -36,7 +36,7 @@ def reproduce_command(
     """Make every figure and table; finished runs are kept, and the same call draws from them."""
     from replicable_rl.experiments.catalogue import chosen, reproduce
     from replicable_rl.experiments.experiment import Scale
-    from replicable_rl.report.reproduction import write_page
+    from replicable_rl.pages.reproduction import write_page
 
     scale, holds = Scale.of(runs, quick), True
     chosen(names or [])  # before anything is made

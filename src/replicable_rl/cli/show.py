@@ -14,12 +14,12 @@ from rich.text import Text
 from replicable_rl.canonical import Json
 from replicable_rl.cli.output import terminal_width
 from replicable_rl.logs import Dataset
+from replicable_rl.pages.decided import Decided
+from replicable_rl.pages.drawing import can_encode, grid
+from replicable_rl.pages.layout import NARROWEST
 from replicable_rl.paper import cited
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import is_quiet
-from replicable_rl.report.decided import Decided
-from replicable_rl.report.drawing import can_encode, grid
-from replicable_rl.report.layout import NARROWEST
 from replicable_rl.rules import Cuts
 from replicable_rl.runs import Claims, Run, in_order
 from replicable_rl.theory import PlugInNumbers

@@ -1,181 +1,212 @@
-"""What a page is made of: paragraphs, figures, tables, intervals, pictures of policies.
+"""What a document is made of: paragraphs, facts, tables, intervals, policies, figures, commands.
 
-A block is plain, frozen data; it knows nothing of HTML. Where it is drawn is the business of one macro
-of ``templates/blocks.html``, named as the block's ``kind``.
-
-**Two sorts of text.** What we write ourselves (:data:`Inline`: paragraphs, captions, titles of columns) may say
-```code``` and ``*emphasis*``. What comes out of a file that somebody else wrote (names, parameters, messages)
-goes into :class:`Code`, :class:`Plain` or a cell of a table, where every character stands for itself. Neither is
-ever HTML.
+A block is frozen, plain data. It knows nothing of terminals or of HTML: the writers (:mod:`~replicable_rl.report.text`,
+:mod:`~replicable_rl.report.html`) decide how it looks. Every text is plain text, in which every character stands for
+itself. A block with ``detail=True`` is left out of a text unless details are asked for, and folded on a page.
 """
 
-import base64
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from functools import cached_property
+from typing import Literal
 
-from replicable_rl.wording import minus, number
+from replicable_rl.wording import minus, number, visible
 
 Tone = Literal["good", "bad", "unsure", "plain"]
-_NUMERALS = re.compile(r"[-−+]?[0-9][-−+0-9.,e–×% ()]*")  # a number, or an interval of them
-
-
-@dataclass(frozen=True)
-class Code:
-    """Text in which every character stands for itself, in the type of code."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Plain:
-    """Text in which every character stands for itself."""
-
-    text: str
+SIGNS = {"good": "✓", "bad": "✗", "unsure": "?", "plain": ""}
+WALL, OPEN = "#", ".SF"  # letters of a map: no state; cells that show the action
+ARROWS = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
+_NUMERALS = re.compile(r"[-−+]?[0-9][-−+0-9.,e–×% ()]*")  # a number, or an interval
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A word with a sign before it, as ✓ met: readable without its colour."""
+    """A word with a tone, such as a verdict: a cell of a table or of facts."""
 
     text: str
     tone: Tone = "plain"
 
 
-Inline = str | Sequence[str | Code | Plain]
-Cell = str | int | float | Code | Mark | None
+Cell = str | float | Mark | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """A part of a document; ``detail`` marks what few readers need."""
+
+    detail: bool = False
 
 
 @dataclass(frozen=True)
-class Text:
-    """Paragraphs."""
+class Text(Block):
+    """A paragraph; a tone other than "plain" sets it apart on a page."""
 
-    kind: ClassVar[str] = "text"
-    paragraphs: Sequence[Inline]
-
-
-@dataclass(frozen=True)
-class Heading:
-    """A heading inside a section, which the table of contents leaves out."""
-
-    kind: ClassVar[str] = "heading"
-    title: Inline
-
-
-@dataclass(frozen=True)
-class Callout:
-    """The one sentence that a reader in a hurry should see."""
-
-    kind: ClassVar[str] = "callout"
-    text: Inline
+    text: str
     tone: Tone = "plain"
 
 
 @dataclass(frozen=True)
-class Facts:
-    """Names and what they are, one under the other."""
+class Heading(Block):
+    """A title: level 1 is that of the document, 2 that of a section in the table of contents, 3 one below it."""
 
-    kind: ClassVar[str] = "facts"
+    text: str
+    level: int = 2
+
+
+@dataclass(frozen=True)
+class Facts(Block):
+    """Names and values, one pair a line."""
+
     pairs: Sequence[tuple[str, Cell]]
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A picture, how to read it, and the command that made it.
+class Table(Block):
+    """Rows under columns; a column of numbers is set flush right, and None is a dash."""
 
-    It is shown as an image, never as a part of the page: its ids cannot clash with those of another, and no
-    script inside it runs.
-    """
-
-    kind: ClassVar[str] = "figure"
-    svg: bytes  # the text of an SVG file
-    alt: str  # what it shows, for those who cannot see it
-    caption: Inline
-    command: str | None = None
-    downloads: Sequence[tuple[str, str]] = ()  # label and relative address of files beside the page
-
-    @property
-    def uri(self) -> str:
-        """The picture as a ``data:`` address."""
-        return f"data:image/svg+xml;base64,{base64.b64encode(self.svg).decode('ascii')}"
-
-
-@dataclass(frozen=True)
-class DataTable:
-    """Rows under columns. A column of numbers (or of texts of digits) is set flush right; ``None`` is a dash.
-
-    Texts are shown as they are. ``note`` says what was left out.
-    """
-
-    kind: ClassVar[str] = "table"
-    columns: Sequence[Inline]
+    columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
-    caption: Inline
-    command: str | None = None
-    downloads: Sequence[tuple[str, str]] = ()
-    note: Inline | None = None
+    caption: str = ""
 
-    @property
+    @cached_property
     def numeric(self) -> list[bool]:
-        """Which columns hold nothing but numbers."""
+        """Which columns hold numbers alone."""
         return [
-            any(cell is not None for cell in column) and all(_is_number(cell) for cell in column)
+            any(cell is not None for cell in column) and all(map(_is_number, column))
             for column in ([row[i] for row in self.rows] for i in range(len(self.columns)))
         ]
+
+    @cached_property
+    def texts(self) -> list[list[str]]:
+        """The cells as texts; the numbers of a column have equally many digits after the point.
+
+        >>> Table(["loss", "verdict"], [[1.0, "met"], [0.25, Mark("not met", "bad")], [None, None]]).texts
+        [['1.00', 'met'], ['0.25', 'not met'], ['–', '–']]
+        """
+        columns = [[row[i] for row in self.rows] for i in range(len(self.columns))]
+        written = [
+            _aligned(column) if numeric else [cell_text(cell) for cell in column]
+            for column, numeric in zip(columns, self.numeric, strict=True)
+        ]
+        return [list(row) for row in zip(*written, strict=True)]
 
 
 @dataclass(frozen=True)
 class Interval:
-    """One line of :class:`Intervals`: an estimate in [0, 1], the ends of its interval, and what is asked of it.
+    """An estimate in [0, 1], the ends of its interval, and the value required of it."""
 
-    ``href`` leads to the section that says more, as ``#audit-3``.
-    """
-
-    label: Inline
+    label: str
     estimate: float
     low: float
     high: float
     required: float | None = None
     tone: Tone = "plain"
-    href: str | None = None
 
 
 @dataclass(frozen=True)
-class Intervals:
-    """Estimates with their intervals on one axis from 0 to 1; a bar across marks what is required."""
+class Intervals(Block):
+    """Estimates with their intervals, on one axis from 0 to 1."""
 
-    kind: ClassVar[str] = "intervals"
     rows: Sequence[Interval]
-    caption: Inline
+    caption: str = ""
     axis: str = "agreement"
-    command: str | None = None
 
 
-def text_of(cell: Cell) -> str:
-    """Write a cell for a person, with a real minus sign and a dash for nothing.
+@dataclass(frozen=True)
+class Policy(Block):
+    """The actions of one run, or of several runs side by side; states with different actions are marked.
 
-    >>> [text_of(x) for x in (12967, 8187898146367124, 0.25, None, Code("<b>"), Mark("met", "good"))]
-    ['12967', '8.188e+15', '0.25', '–', '<b>', 'met']
+    Attributes
+    ----------
+    states : sequence of str
+        The names of the states.
+    runs : sequence of (str, sequence of str)
+        What each run is called, and the name of its action in every state.
+    layout : sequence of str, optional
+        A map, one line a row: ``#`` is a wall, the other letters are the states 0, 1, 2, ... line by line. ``.``, ``S``
+        and ``F`` show the action, the others themselves.
+    """
+
+    states: Sequence[str]
+    runs: Sequence[tuple[str, Sequence[str]]]
+    layout: Sequence[str] | None = None
+    caption: str = ""
+
+    @cached_property
+    def differing(self) -> list[int]:
+        """The states in which the runs take different actions.
+
+        >>> Policy(["a", "b"], [("first", ["up", "up"]), ("second", ["up", "down"])]).differing
+        [1]
+        """
+        return [
+            s for s, actions in enumerate(zip(*(run[1] for run in self.runs), strict=True)) if len(set(actions)) > 1
+        ]
+
+    @cached_property
+    def cells(self) -> list[list[tuple[str, int | None]]]:
+        """The letters of the map row by row, each with its state; None for a wall."""
+        states = iter(range(len(self.states)))
+        return [
+            [(letter, None if letter == WALL else next(states, None)) for letter in line] for line in self.layout or ()
+        ]
+
+
+@dataclass(frozen=True)
+class Figure(Block):
+    """A picture: the text of an SVG file, words for readers who cannot see it, and how to read it."""
+
+    svg: bytes
+    alt: str
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Command(Block):
+    """A command to copy, and files beside the page to download."""
+
+    text: str
+    files: Sequence[str] = ()
+
+
+def cell_text(cell: Cell) -> str:
+    """Write a cell on one line, with control characters made visible.
+
+    >>> [cell_text(cell) for cell in (12967, -0.25, None, Mark("met", "good"))]
+    ['12967', '−0.25', '–', 'met']
     """
     if cell is None:
         return "–"
-    if isinstance(cell, (Code, Mark)):
-        return cell.text
-    return cell if isinstance(cell, str) else minus(number(cell))
+    text = cell.text if isinstance(cell, Mark) else cell if isinstance(cell, str) else minus(number(cell))
+    return visible(" ".join(text.split()))
 
 
-def aligned(column: Sequence[Cell]) -> list[Cell]:
-    """Write a column of numbers with the same number of digits after the point, where none needs a power of ten.
+def letters(policy: Policy) -> dict[str, str]:
+    """Return a sign of few letters for every action: an arrow, or the shortest beginnings that tell actions apart.
 
-    >>> aligned([1.0, 0.2333, None, 0.5]), aligned([3, 4]), aligned([1e-9, 0.5])
-    (['1.0000', '0.2333', '–', '0.5000'], ['3', '4'], ['1e−09', '0.5'])
+    >>> letters(Policy(["a"], [("run", ["up"])])), letters(Policy(["a", "b"], [("run", ["treat", "test"])]))
+    ({'up': '↑'}, {'treat': 'tr', 'test': 'te'})
     """
-    texts = [text_of(cell) for cell in column]
+    names = list(dict.fromkeys(action for _, actions in policy.runs for action in actions))
+    if all(name in ARROWS for name in names):
+        return {name: ARROWS[name] for name in names}
+    numbers = {name: str(i) for i, name in enumerate(names)}
+    beginnings = ({name: cell_text(name)[:length] for name in names} for length in (1, 2, 3))
+    return next((signs for signs in beginnings if len(set(signs.values())) == len(names)), numbers)
+
+
+def _aligned(column: Sequence[Cell]) -> list[str]:
+    texts = [cell_text(cell) for cell in column]
     digits = max((len(text.partition(".")[2]) for text in texts), default=0)
     if not digits or any("e" in text for text in texts):
-        return list(texts)
-    return [minus(f"{cell:.{digits}f}") if isinstance(cell, float) else text_of(cell) for cell in column]
+        return texts
+    return [
+        minus(f"{cell:.{digits}f}") if isinstance(cell, float) else text
+        for cell, text in zip(column, texts, strict=True)
+    ]
 
 
 def _is_number(cell: Cell) -> bool:

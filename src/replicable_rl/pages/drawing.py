@@ -8,7 +8,7 @@ from html import escape
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from replicable_rl.report.decided import Decided, both, differ
+from replicable_rl.pages.decided import Decided, both, differ
 from replicable_rl.wording import brief, visible
 
 if TYPE_CHECKING:

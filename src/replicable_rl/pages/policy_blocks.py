@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from replicable_rl.audit import AuditResult
 from replicable_rl.errors import InvalidFile, InvalidInput
-from replicable_rl.report.audit_tables import actions_taken, state_name
-from replicable_rl.report.blocks import Cell, Code, DataTable, Heading, Plain, Text
-from replicable_rl.report.commands import solve_command
-from replicable_rl.report.log_texts import sample_of
-from replicable_rl.report.page import Block
-from replicable_rl.report.policy import picture_of, policy_run
+from replicable_rl.pages.audit_tables import actions_taken, state_name
+from replicable_rl.pages.blocks import Cell, Code, DataTable, Heading, Plain, Text
+from replicable_rl.pages.commands import solve_command
+from replicable_rl.pages.log_texts import sample_of
+from replicable_rl.pages.page import Block
+from replicable_rl.pages.policy import picture_of, policy_run
 from replicable_rl.runs import Run
 from replicable_rl.wording import brief, share
 

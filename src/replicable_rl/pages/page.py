@@ -25,7 +25,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from replicable_rl.files import write_text
-from replicable_rl.report.blocks import (
+from replicable_rl.pages.blocks import (
     Callout,
     Cell,
     Code,
@@ -41,7 +41,7 @@ from replicable_rl.report.blocks import (
     aligned,
     text_of,
 )
-from replicable_rl.report.policy import PolicyPicture
+from replicable_rl.pages.policy import PolicyPicture
 from replicable_rl.wording import visible
 
 Block = Text | Heading | Callout | Facts | Figure | DataTable | Intervals | PolicyPicture
@@ -110,7 +110,7 @@ def _policy(script: str) -> str:
 @functools.cache
 def _templates() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("replicable_rl.report"),
+        loader=jinja2.PackageLoader("replicable_rl.pages"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from replicable_rl.pages.decided import Decided
 from replicable_rl.plotting import BLUE, RED, Axes, box, grid
-from replicable_rl.report.decided import Decided
 from replicable_rl.wording import brief, visible
 
 _MOST_STATES = 400  # of a strip

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from replicable_rl.diagnose import Diagnosis
-from replicable_rl.report.blocks import (
+from replicable_rl.pages.blocks import (
     Callout,
     Cell,
     Code,
@@ -21,14 +21,14 @@ from replicable_rl.report.blocks import (
     Text,
     Tone,
 )
-from replicable_rl.report.diagnosis_text import (
+from replicable_rl.pages.diagnosis_text import (
     data_sentence,
     how_sentence,
     one_line,
     replication_sentence,
     taken,
 )
-from replicable_rl.report.page import Block, Page, Section
+from replicable_rl.pages.page import Block, Page, Section
 from replicable_rl.wording import brief, number, p_value, percent, plural
 
 _STATES = 50  # fragile states in the table

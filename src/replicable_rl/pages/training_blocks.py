@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 
 from replicable_rl.audit import AuditResult, Returns
-from replicable_rl.report.blocks import Cell, Code, DataTable, Heading, Plain, Text
-from replicable_rl.report.page import Block
-from replicable_rl.report.training_texts import closeness_text, loss_text, returns_text, with_interval
+from replicable_rl.pages.blocks import Cell, Code, DataTable, Heading, Plain, Text
+from replicable_rl.pages.page import Block
+from replicable_rl.pages.training_texts import closeness_text, loss_text, returns_text, with_interval
 from replicable_rl.wording import number
 
 _SEEDS = 12  # shared seeds whose returns are listed

@@ -54,8 +54,8 @@ def save_diagnosis(
     command: str | None = None,
 ) -> None:
     """Write the page of a diagnosis to a file, whole or not at all."""
-    from replicable_rl.report.diagnosis import diagnosis_page  # which loads what makes HTML
-    from replicable_rl.report.page import write
+    from replicable_rl.pages.diagnosis import diagnosis_page  # which loads what makes HTML
+    from replicable_rl.pages.page import write
 
     write(diagnosis_page(found, target, name, command), path)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from replicable_rl.diagnose import Calibration, Compared, Comparison, Point
 from replicable_rl.display import shows
-from replicable_rl.report.layout import NARROWEST, Column, laid_out, left_out
+from replicable_rl.pages.layout import NARROWEST, Column, laid_out, left_out
 from replicable_rl.runs import ObjectSpec
 from replicable_rl.wording import brief, number, percent, plural, short_loss
 

@@ -18,10 +18,10 @@ from replicable_rl.experiments.experiment import (
     Experiment,
     FigureTable,
 )
+from replicable_rl.pages.blocks import Callout, Cell, Code, DataTable, Figure, Mark, Text, Tone
+from replicable_rl.pages.page import Block, Page, Section, write
+from replicable_rl.pages.policy import PolicyPicture, picture_of, policy_run
 from replicable_rl.plotting import FORMATS
-from replicable_rl.report.blocks import Callout, Cell, Code, DataTable, Figure, Mark, Text, Tone
-from replicable_rl.report.page import Block, Page, Section, write
-from replicable_rl.report.policy import PolicyPicture, picture_of, policy_run
 
 _LEAD = (
     "Every figure and table of *Replicable Reinforcement Learning* (Eaton, Hussing, Kearns and Sorrell, 2023) that can "

@@ -10,7 +10,7 @@ from replicable_rl.audit import AuditResult, read_audits
 from replicable_rl.audit.evidence import AuditSpec, audits_of
 from replicable_rl.audit.reading import current
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval, did_you_mean
-from replicable_rl.report.audit_blocks import (
+from replicable_rl.pages.audit_blocks import (
     agreement_bar,
     asked_for,
     audit_blocks,
@@ -18,12 +18,12 @@ from replicable_rl.report.audit_blocks import (
     shown_level,
     verdict,
 )
-from replicable_rl.report.audit_tables import unfinished
-from replicable_rl.report.blocks import Cell, Code, DataTable, Interval, Intervals
-from replicable_rl.report.commands import audit_command
-from replicable_rl.report.log_texts import logs_text, process_text
-from replicable_rl.report.page import Block, Page, Section
-from replicable_rl.report.training_texts import LOSES_TOO_MUCH, loss_verdict, with_interval
+from replicable_rl.pages.audit_tables import unfinished
+from replicable_rl.pages.blocks import Cell, Code, DataTable, Interval, Intervals
+from replicable_rl.pages.commands import audit_command
+from replicable_rl.pages.log_texts import logs_text, process_text
+from replicable_rl.pages.page import Block, Page, Section
+from replicable_rl.pages.training_texts import LOSES_TOO_MUCH, loss_verdict, with_interval
 from replicable_rl.runs import LEVELS, in_order
 from replicable_rl.store import RunStore
 from replicable_rl.wording import brief, listed, percent, plural

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from replicable_rl.audit import AuditResult
 from replicable_rl.canonical import Json
 from replicable_rl.logs.several import Logs
-from replicable_rl.paper import cited
-from replicable_rl.report.audit_tables import NOTHING_YET, headline, promise, unfinished
-from replicable_rl.report.blocks import (
+from replicable_rl.pages.audit_tables import NOTHING_YET, headline, promise, unfinished
+from replicable_rl.pages.blocks import (
     Callout,
     Cell,
     Code,
@@ -22,11 +21,12 @@ from replicable_rl.report.blocks import (
     Text,
     Tone,
 )
-from replicable_rl.report.log_texts import about_looks, first_of_all, sample_of
-from replicable_rl.report.page import Block
-from replicable_rl.report.policy_blocks import output_blocks
-from replicable_rl.report.training_blocks import training_blocks
-from replicable_rl.report.training_texts import LOSES_TOO_MUCH, loss_verdict
+from replicable_rl.pages.log_texts import about_looks, first_of_all, sample_of
+from replicable_rl.pages.page import Block
+from replicable_rl.pages.policy_blocks import output_blocks
+from replicable_rl.pages.training_blocks import training_blocks
+from replicable_rl.pages.training_texts import LOSES_TOO_MUCH, loss_verdict
+from replicable_rl.paper import cited
 from replicable_rl.runs import usual_level
 from replicable_rl.runs.specs import parameter_text
 from replicable_rl.wording import brief, interval, number, number_range, percent, plural, share

@@ -9,8 +9,8 @@ from replicable_rl.audit import Agreement, AuditResult
 from replicable_rl.audit.sampled import fresh, other_versions, suspicion, versions
 from replicable_rl.canonical import Json, record_json
 from replicable_rl.display import shows
-from replicable_rl.report.layout import NARROWEST, Column, laid_out, left_out
-from replicable_rl.report.log_texts import (
+from replicable_rl.pages.layout import NARROWEST, Column, laid_out, left_out
+from replicable_rl.pages.log_texts import (
     about_looks,
     compared,
     first_of_all,
@@ -20,7 +20,7 @@ from replicable_rl.report.log_texts import (
     subject,
     undecided,
 )
-from replicable_rl.report.training_texts import (
+from replicable_rl.pages.training_texts import (
     closeness_text,
     loss_text,
     loss_verdict,

@@ -1,0 +1,1 @@
+"""Reports: what was run and found becomes tables for the terminal and pages for the browser."""
