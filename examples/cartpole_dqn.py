@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
-import replicable_rl as rr
+from replicable_rl.training import visited_observations
 
 STEPS = 8_000
 BUFFER, BATCH, TRAIN_EVERY, TARGET_EVERY, STARTS = 8_000, 64, 4, 250, 500
@@ -72,4 +72,4 @@ def greedy(q: Any, observation: Any) -> int:
 
 def probe() -> Any:
     """Return observations to compare policies on: those that a run with other seeds meets."""
-    return rr.visited_observations("CartPole-v1", train(1, 1), n=200, seed=1)
+    return visited_observations("CartPole-v1", train(1, 1), n=200, seed=1)

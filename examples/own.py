@@ -20,7 +20,7 @@ import numpy as np
 
 import replicable_rl as rr
 from replicable_rl.errors import check_share
-from replicable_rl.problem import Generative
+from replicable_rl.runs import ObjectSpec
 from replicable_rl.sampling import OutcomeCounts
 
 rr.register(rr.Level("good-actions", implies=("policy",)))  # an (S, A) table of zeros and ones
@@ -35,7 +35,7 @@ def two_doors(p: float = 0.5) -> rr.TabularMDP:
 rr.register("two-doors-v1", two_doors)
 
 
-class NumpyCounts(Generative):
+class NumpyCounts(rr.Generative):
     """A table as a source: counts of successors from numpy's multinomial, which is slower and somebody else's code.
 
     Give it to ``rr.solve`` and ``rr.audit`` in place of the table.
@@ -47,9 +47,9 @@ class NumpyCounts(Generative):
         self.mdp = mdp
 
     @property
-    def spec(self) -> rr.ObjectSpec:
+    def spec(self) -> ObjectSpec:
         """What it is called, with the version that a store asks for."""
-        return rr.ObjectSpec("numpy-counts", {"of": self.mdp.spec.text, "version": "1"})
+        return ObjectSpec("numpy-counts", {"of": self.mdp.spec.text, "version": "1"})
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""
@@ -83,7 +83,7 @@ class GoodEnough(rr.Algorithm):
     calls: int = 1000
 
     id: ClassVar[str] = "good-enough-v1"
-    needs: ClassVar[type] = Generative
+    needs: ClassVar[type] = rr.Generative
 
     def __post_init__(self) -> None:
         check_share("GoodEnough", "epsilon", self.epsilon)

@@ -16,6 +16,7 @@ import gymnasium
 import numpy as np
 
 import replicable_rl as rr
+from replicable_rl.audit import AuditResult
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +47,7 @@ def train(shared_seed: int, sample_seed: int, steps: int = STEPS) -> NDArray[np.
     return q
 
 
-def audit(shared_seeds: int = 20, steps: int = STEPS, n_jobs: int = 2) -> rr.AuditResult:
+def audit(shared_seeds: int = 20, steps: int = STEPS, n_jobs: int = 2) -> AuditResult:
     """Run twice under every shared seed; the known model tells what the policies are worth."""
     lake = rr.from_gymnasium("FrozenLake-v1", gamma=GAMMA)
     code = partial(train, steps=steps)

@@ -17,6 +17,7 @@ from collections.abc import Collection
 from typing import Any
 
 import replicable_rl as rr
+from replicable_rl.audit import AuditResult
 
 CELLS = [0, 1, 2, 3, 4, 6, 8, 9, 10, 13, 14]  # neither holes nor the goal
 EVERYTHING = ("network", "exploration")
@@ -52,7 +53,7 @@ def ppo(steps: int = 10_000, share: Collection[str] = EVERYTHING) -> rr.StableBa
     return rr.StableBaselines3("PPO", "FrozenLake-v1", steps, share=share, algorithm_options=PPO)
 
 
-def audit(train: rr.StableBaselines3, shared_seeds: int = 10, n_jobs: int = 2, episodes: int = 50) -> rr.AuditResult:
+def audit(train: rr.StableBaselines3, shared_seeds: int = 10, n_jobs: int = 2, episodes: int = 50) -> AuditResult:
     """Train twice under every shared seed, compare what the policies do in the cells, and play episodes of each."""
     evaluate = train.returns(episodes=episodes)
     return rr.audit_callable(train, shared_seeds=shared_seeds, n_jobs=n_jobs, probe=CELLS, evaluate=evaluate)

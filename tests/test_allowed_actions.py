@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 
 import replicable_rl as rr
 from replicable_rl.algorithms.phased_vi import iterate
+from replicable_rl.diagnose import calibrate
 from replicable_rl.errors import InvalidMDP
+from replicable_rl.logs import Dataset
+from replicable_rl.problem import greedy
 from replicable_rl.problem.rows import Rows
 from replicable_rl.queries import Query, RStat
 from replicable_rl.randomness import SharedRandomness, sample_stream
@@ -142,7 +145,7 @@ def test_planning_finds_the_best_of_all_allowed_policies(mdp: rr.TabularMDP) -> 
     np.testing.assert_allclose(found.value, best, atol=found.error + 1e-12)
     assert np.array_equal(np.isneginf(found.q), ~allowed)
     assert allowed[np.arange(S), found.policy].all()
-    assert np.array_equal(rr.greedy(found.q), found.policy)
+    assert np.array_equal(greedy(found.q), found.policy)
     np.testing.assert_allclose(rr.evaluate_policy(mdp, found.policy).value, best, atol=1e-8)
     uniform = mdp.support.uniform()
     along, reward = (uniform[:, :, None] * P).sum(axis=1), (uniform * mean).sum(axis=1)
@@ -260,7 +263,7 @@ def test_a_simulator_is_never_asked_for_a_forbidden_pair() -> None:
 # --- logs --------------------------------------------------------------------------------------------------------
 
 
-def log_of(mdp: rr.TabularMDP, samples: int = 40, **options: Any) -> rr.Dataset:
+def log_of(mdp: rr.TabularMDP, samples: int = 40, **options: Any) -> Dataset:
     names: Any = {"states": list(range(S)), "actions": list(range(A)), "allowed": mdp.allowed, **options}
     log = sampled_log(mdp, samples, 1)
     return rr.from_transitions(log, gamma=mdp.gamma, reward_range=mdp.reward_range, **names)
@@ -567,7 +570,7 @@ def test_losses_are_those_of_allowed_policies() -> None:
     losses = Losses(mdp)
     assert 0.0 < losses.uniform <= losses.largest <= 1.0
     assert losses.of(rr.optimal_values(mdp).policy) == pytest.approx(0.0, abs=1e-9)
-    found = rr.calibrate(mdp, rr.PlugInPolicy(0.2, 0.1, 0.5), shared_seeds=20, start=64, most=256)
+    found = calibrate(mdp, rr.PlugInPolicy(0.2, 0.1, 0.5), shared_seeds=20, start=64, most=256)
     assert found.pairs == mdp.support.pairs
 
 

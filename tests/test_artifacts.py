@@ -25,6 +25,8 @@ import replicable_rl as rr
 from replicable_rl.canonical import record_text
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.files import Artifact, Parts, write_artifact
+from replicable_rl.problem import Labels
+from replicable_rl.registry import build
 from replicable_rl.runs import (
     LEVELS,
     Claims,
@@ -55,7 +57,7 @@ def table() -> rr.TabularMDP:
         gamma=0.1 + 0.2,
         initial=[0.3, 0.7],
         reward_range=(-0.75, 1e300),
-        labels=rr.Labels(states=("süd", "#1"), actions=('"', "\\n"), layout=("..", "##")),
+        labels=Labels(states=("süd", "#1"), actions=('"', "\\n"), layout=("..", "##")),
     )
 
 
@@ -141,7 +143,7 @@ def test_a_table_comes_back_to_the_last_bit(path: Path) -> None:
 def test_every_discount_reward_and_name_survives(
     tmp_path_factory: pytest.TempPathFactory, gamma: float, rewards: list[float], name: str
 ) -> None:
-    labels, R = rr.Labels(actions=(name, "b")), np.reshape(rewards, (2, 2))
+    labels, R = Labels(actions=(name, "b")), np.reshape(rewards, (2, 2))
     mdp = rr.TabularMDP.from_dense(np.full((2, 2, 2), 0.5), R, gamma=gamma, layout="sas", labels=labels)
     back = there_and_back(mdp, tmp_path_factory.mktemp("mdp") / "a.npz")
     assert struct.pack("<d", back.gamma) == struct.pack("<d", gamma + 0.0)
@@ -190,7 +192,7 @@ def test_what_cannot_be_saved_is_refused(path: Path) -> None:
 def test_a_saved_run_can_be_run_again(path: Path) -> None:
     algorithm = rr.ReplicablePhasedVI(**PARAMS)
     read = there_and_back(rr.solve(rr.make("chain-v1", n_states=6), algorithm, shared_seed=2**64 - 1), path)
-    problem, algorithm = rr.build(read.spec.problem), rr.build(read.spec.algorithm)
+    problem, algorithm = build(read.spec.problem), build(read.spec.algorithm)
     assert rr.solve(problem, algorithm, shared_seed=read.shared_seed, sample_seed=read.sample_seed) == read
 
 

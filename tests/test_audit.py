@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import replicable_rl as rr
+from replicable_rl.audit import AuditResult, RunFailed, read_audits
 from replicable_rl.audit.agreement import measure
 from replicable_rl.audit.every_look import mean_at_every_look
 from replicable_rl.audit.evidence import derived_seed
@@ -270,11 +271,11 @@ def test_levels_that_an_algorithm_does_not_produce_are_absent() -> None:
 
 
 @pytest.fixture(scope="module")
-def result() -> rr.AuditResult:
+def result() -> AuditResult:
     return rr.audit(TWO_GOALS, rr.PhasedVI(0.1, 0.001), shared_seeds=12, runs_per_seed=3)
 
 
-def test_classes_partition_the_runs(result: rr.AuditResult) -> None:
+def test_classes_partition_the_runs(result: AuditResult) -> None:
     for level in result.levels:
         classes = result.classes(level)
         assert sum(one.runs for one in classes) == 36
@@ -284,7 +285,7 @@ def test_classes_partition_the_runs(result: rr.AuditResult) -> None:
     assert all(one.shared_seeds <= 12 for one in result.classes("policy"))
 
 
-def test_policies_are_evaluated_exactly(result: rr.AuditResult) -> None:
+def test_policies_are_evaluated_exactly(result: AuditResult) -> None:
     best = rr.optimal_values(TWO_GOALS)
     assert result.policies is not None
     assert sum(one.runs for one in result.policies) == 36
@@ -316,7 +317,7 @@ def test_a_bad_policy_has_its_loss() -> None:
     assert max(one.worst_loss for one in result.policies) > 0.01
 
 
-def test_table_is_eighty_columns_wide_and_says_it_all(result: rr.AuditResult) -> None:
+def test_table_is_eighty_columns_wide_and_says_it_all(result: AuditResult) -> None:
     table = result.table()
     assert max(map(len, table.splitlines())) <= 80
     found, always = result.agreement("policy"), result.agreement("policy").every_look
@@ -336,7 +337,7 @@ def test_table_is_eighty_columns_wide_and_says_it_all(result: rr.AuditResult) ->
     assert str(result) == table
 
 
-def test_rows_json_csv_and_pandas_agree(result: rr.AuditResult, tmp_path: Path) -> None:
+def test_rows_json_csv_and_pandas_agree(result: AuditResult, tmp_path: Path) -> None:
     result.to_csv(tmp_path / "runs.csv")
     with (tmp_path / "runs.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
@@ -359,7 +360,7 @@ def test_rows_json_csv_and_pandas_agree(result: rr.AuditResult, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("level", ["value", "policy"])
-def test_a_measured_claim_says_what_was_measured(level: str, result: rr.AuditResult) -> None:
+def test_a_measured_claim_says_what_was_measured(level: str, result: AuditResult) -> None:
     claim, found = result.claim(level), result.agreement(level)
     assert (claim.about, claim.kind, claim.level, claim.source) == ("replicability", "measured", level, "audit")
     assert claim.bound == 1.0 - found.every_look.low  # rho of which one can be confident
@@ -375,7 +376,7 @@ def test_what_is_measured_on_an_estimated_table_is_said_of_the_table(tmp_path: P
     assert learned is not None
     result = rr.audit(learned, SOMETIMES, shared_seeds=2, store=tmp_path / "runs.sqlite")
     if stored:
-        (result,) = rr.read_audits(rr.RunStore(tmp_path / "runs.sqlite"))
+        (result,) = read_audits(rr.RunStore(tmp_path / "runs.sqlite"))
     assert str(result.claim()).endswith(", as a statement about the estimated table, not about the process behind it.")
 
 
@@ -411,7 +412,7 @@ def test_bad_objects() -> None:
         rr.audit(TWO_GOALS, lambda shared, sample: [0])  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="audit: algorithm must be"):
         rr.audit(TWO_GOALS, rr.PhasedVI)  # type: ignore[arg-type]
-    with pytest.raises(rr.RunFailed, match=r"run 1 of 120 .* failed: ReplicablePhasedVI: calls=.* more than the 2"):
+    with pytest.raises(RunFailed, match=r"run 1 of 120 .* failed: ReplicablePhasedVI: calls=.* more than the 2"):
         rr.audit(rr.make("inventory-v1"), rr.ReplicablePhasedVI(1e-6, 1e-3, 1e-6))
     result = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=2)
     with pytest.raises(
@@ -463,9 +464,9 @@ class Odd(rr.Algorithm):
 
 
 def test_algorithms_that_break_a_rule() -> None:
-    with pytest.raises(rr.RunFailed, match="Odd: solve must return a Run, got None"):
+    with pytest.raises(RunFailed, match="Odd: solve must return a Run, got None"):
         rr.audit(TWO_GOALS, Odd("nothing"), shared_seeds=2)
-    with pytest.raises(rr.RunFailed, match=r"Odd: values must be a table \(8, 4\), got shape \(5, 2\)"):
+    with pytest.raises(RunFailed, match=r"Odd: values must be a table \(8, 4\), got shape \(5, 2\)"):
         rr.audit(TWO_GOALS, Odd("other shape"), shared_seeds=2)
     for rho in (1.5, 1.0, 0.0, "auto", [0.1]):
         assert "1−ρ" not in rr.audit(TWO_GOALS, Odd("well", rho), shared_seeds=2).table()

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
+from replicable_rl.audit import AuditResult, RunFailed, read_audits
 from replicable_rl.errors import InvalidInput
 from replicable_rl.runs import LEVELS
 
@@ -102,7 +103,7 @@ def test_a_run_may_have_levels_of_its_own(weights: str, n_jobs: int, tmp_path: P
     assert [run.outputs[weights].tolist() for run in result.runs] == [[[remainder, 0.5]] for remainder in remainders]
     assert {float(output[0, 0]) for output in result.outputs(weights).values()} == {0.0, 1.0, 2.0}
     with rr.RunStore(store) as opened:
-        (read,) = rr.read_audits(opened)
+        (read,) = read_audits(opened)
         assert read.levels == result.levels
         assert read.runs == result.runs
         assert read.runs[0].output(weights).tolist() == [[remainders[0], 0.5]]
@@ -129,7 +130,7 @@ def test_a_level_that_nobody_registered_is_refused() -> None:
     def train(shared_seed: int, sample_seed: int) -> rr.Run:
         return rr.Run.of({"polcy": [0]})
 
-    with pytest.raises(rr.RunFailed, match=r"level must be one of .*, got 'polcy'. Did you mean 'policy'"):
+    with pytest.raises(RunFailed, match=r"level must be one of .*, got 'polcy'. Did you mean 'policy'"):
         rr.audit_callable(train, shared_seeds=3)
 
 
@@ -187,7 +188,7 @@ def test_functions_may_say_that_they_are_vectorized() -> None:
     ],
 )
 def test_wrong_outputs(returned: Any, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(rr.RunFailed, match=message) as failed:
+    with pytest.raises(RunFailed, match=message) as failed:
         rr.audit_callable(lambda shared, sample: returned, shared_seeds=3, **options)
     assert str(failed.value).startswith("audit: run 1 of 6 ")
     assert "\n" not in str(failed.value)
@@ -217,7 +218,7 @@ def test_shapes_must_stay_what_they_were() -> None:
     assert first is not None
     assert first % 5  # so the first run returns two
     with pytest.raises(
-        rr.RunFailed, match=r"the first run returned a policy of shape \(2,\), this one a policy of shape \(3,\)"
+        RunFailed, match=r"the first run returned a policy of shape \(2,\), this one a policy of shape \(3,\)"
     ):
         rr.audit_callable(train, shared_seeds=20)
     result = rr.audit_callable(train, shared_seeds=20, on_error="record")
@@ -231,15 +232,13 @@ def test_shapes_are_compared_when_an_audit_is_resumed(tmp_path: Path) -> None:
     def train(shared_seed: int, sample_seed: int) -> list[int]:
         return [0] * length[0]
 
-    def audit(shared_seeds: int, **options: Any) -> rr.AuditResult:
+    def audit(shared_seeds: int, **options: Any) -> AuditResult:
         return rr.audit_callable(train, shared_seeds=shared_seeds, store=store, version="1", **options)
 
     audit(2)
     length[0] = 3
     for _ in range(2):  # the second time, all of them are there
-        with pytest.raises(
-            rr.RunFailed, match=r"run 5 of 8 .* the first run returned a policy of shape \(2,\), this one"
-        ):
+        with pytest.raises(RunFailed, match=r"run 5 of 8 .* the first run returned a policy of shape \(2,\), this one"):
             audit(4)
         audit(4, on_error="record")
     assert [run.error is None for run in audit(4, on_error="record").runs] == [True] * 4 + [False] * 4
@@ -263,7 +262,7 @@ def test_a_failing_run_leaves_the_others_and_the_same_call_resumes(tmp_path: Pat
     train = functools.partial(fails_on_run_37, tmp_path / "log")
     options: dict[str, Any] = {"shared_seeds": 30, "store": tmp_path / "runs.sqlite", "name": "train"}
     options |= {"version": "1", "params": {"argument 1": "log"}}
-    with pytest.raises(rr.RunFailed) as failed:
+    with pytest.raises(RunFailed) as failed:
         rr.audit_callable(train, **options)
     message = str(failed.value)
     assert "run 37 of 60" in message

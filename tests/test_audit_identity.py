@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.audit import audit_spec
+from replicable_rl.audit import AuditResult, AuditSpec, audit_spec, run_audits
 from replicable_rl.audit.identity import ChangedSource, source_digest
 from replicable_rl.canonical import array_digest
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge
 from replicable_rl.registry import ALGORITHMS
+from replicable_rl.runs import ObjectSpec
 from replicable_rl.runs.specs import algorithm_spec
 from tests.statistics import Like
 
@@ -29,7 +30,7 @@ FEW = rr.PhasedVI(0.1, 0.01, calls=5, iterations=3)
 NAMELESS = "is code of your own, which a store knows only by the version that you give it"
 
 
-def audited(train: Callable[[int, int], Any], store: Any, **options: Any) -> rr.AuditResult:
+def audited(train: Callable[[int, int], Any], store: Any, **options: Any) -> AuditResult:
     return rr.audit_callable(train, shared_seeds=2, store=store, **{"name": "train", "version": "1", **options})
 
 
@@ -50,15 +51,15 @@ def test_a_store_takes_code_with_a_version_only(tmp_path: Path) -> None:
         rr.audit_callable(train, shared_seeds=2, store=store, version="")
     assert not made
     assert not store.exists()
-    assert rr.audit_callable(train, shared_seeds=2).algorithm == rr.ObjectSpec("train")  # nothing to be mistaken for
+    assert rr.audit_callable(train, shared_seeds=2).algorithm == ObjectSpec("train")  # nothing to be mistaken for
     made.clear()
     one = rr.audit_callable(train, shared_seeds=2, store=store, version="1")
     again = rr.audit_callable(train, shared_seeds=2, store=store, version="1")
-    assert one.algorithm == rr.ObjectSpec("train", {"version": "1"})
+    assert one.algorithm == ObjectSpec("train", {"version": "1"})
     assert again.runs == one.runs
     assert len(made) == 4
     two = rr.audit_callable(train, shared_seeds=2, store=store, version="2", params={"alpha": 0.1})
-    assert two.algorithm == rr.ObjectSpec("train", {"alpha": 0.1, "version": "2"})
+    assert two.algorithm == ObjectSpec("train", {"alpha": 0.1, "version": "2"})
     assert len(made) == 8
     assert {run.key for run in two.runs}.isdisjoint(run.key for run in one.runs)
     with pytest.raises(InvalidInput, match="params must be a mapping"):
@@ -197,7 +198,7 @@ def test_an_algorithm_without_a_version_of_its_own_is_refused(algorithm: Any, tm
 def test_an_algorithm_with_a_version_is_taken_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = tmp_path / "runs.sqlite"
     one = rr.audit(GRID, Versioned(), shared_seeds=2, store=store)
-    assert one.algorithm == rr.ObjectSpec(f"{__name__}.Versioned", {"version": "1"})
+    assert one.algorithm == ObjectSpec(f"{__name__}.Versioned", {"version": "1"})
     assert rr.audit(GRID, Versioned(), shared_seeds=2, store=store).seconds == one.seconds
     other = rr.audit(GRID, Versioned(8), shared_seeds=2, store=store)
     assert other.algorithm.params == {"calls": 8, "version": "1"}
@@ -276,8 +277,8 @@ def registered() -> Iterator[type[Nameless]]:
 def test_a_registered_algorithm_needs_no_version(registered: type[Nameless], tmp_path: Path) -> None:
     store = tmp_path / "runs.sqlite"
     one = rr.audit(GRID, registered(8), shared_seeds=2, store=store)
-    assert one.algorithm == rr.ObjectSpec("registered-in-a-test-v1", {"calls": 8})
-    (by_id,) = rr.run_audits([rr.AuditSpec(GRID.spec, one.algorithm, 3)], rr.RunStore(store))
+    assert one.algorithm == ObjectSpec("registered-in-a-test-v1", {"calls": 8})
+    (by_id,) = run_audits([AuditSpec(GRID.spec, one.algorithm, 3)], rr.RunStore(store))
     assert by_id.runs[:4] == one.runs
     assert by_id.spec.code == one.spec.code is not None
     assert rr.audit(GRID, registered(8), shared_seeds=3, store=store).runs == by_id.runs
@@ -363,8 +364,8 @@ class Source(Like):
     version: str | None = None
 
     @property
-    def spec(self) -> rr.ObjectSpec:
-        return rr.ObjectSpec("source", {} if self.version is None else {"version": self.version})
+    def spec(self) -> ObjectSpec:
+        return ObjectSpec("source", {} if self.version is None else {"version": self.version})
 
 
 def test_a_source_of_ones_own_names_its_version_in_its_spec(tmp_path: Path) -> None:
@@ -373,5 +374,5 @@ def test_a_source_of_ones_own_names_its_version_in_its_spec(tmp_path: Path) -> N
         rr.audit(source, FEW, shared_seeds=2, store=tmp_path / "runs.sqlite")
     source.version = "1"
     result = rr.audit(source, FEW, shared_seeds=2, store=tmp_path / "runs.sqlite")
-    assert result.problem == rr.ObjectSpec("source", {"version": "1"})
+    assert result.problem == ObjectSpec("source", {"version": "1"})
     assert result.spec.sampler == "own"

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.audit import run_audits
+from replicable_rl.audit import AuditSpec, read_audits, run_audits
 from replicable_rl.audit.agreement import measure
 from replicable_rl.audit.logs import LogsJob, measure_logs, measure_states_of_logs
 from replicable_rl.canonical import from_record, parse_json, record_json
+from replicable_rl.logs import Dataset, align, compare_logs, from_logs, same_process
 from replicable_rl.pages.log_texts import process_text
 from tests.test_cli import Run
 from tests.test_logs import long_log
@@ -35,8 +36,8 @@ def log_of(seed: int, rows: int = 2000, **changes: Any) -> dict[str, Any]:
     return log
 
 
-def logs_of(*seeds: int, **changes: Any) -> dict[str, rr.Dataset]:
-    return rr.from_logs([log_of(seed, **changes) for seed in seeds], gamma=0.9, reward_range=(0.0, 1.0))
+def logs_of(*seeds: int, **changes: Any) -> dict[str, Dataset]:
+    return from_logs([log_of(seed, **changes) for seed in seeds], gamma=0.9, reward_range=(0.0, 1.0))
 
 
 def write(path: Path, log: dict[str, Any]) -> str:
@@ -53,9 +54,9 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 @pytest.fixture(scope="module")
-def apart() -> dict[str, rr.Dataset]:
+def apart() -> dict[str, Dataset]:
     """Two logs of one process, and one of another."""
-    return rr.from_logs({"spring": log_of(1), "autumn": log_of(2), "winter": log_of(3, first_row=OTHER)}, gamma=0.9)
+    return from_logs({"spring": log_of(1), "autumn": log_of(2), "winter": log_of(3, first_row=OTHER)}, gamma=0.9)
 
 
 # --- one process for several logs ---------------------------------------------------------------------
@@ -64,7 +65,7 @@ def apart() -> dict[str, rr.Dataset]:
 def test_logs_get_the_names_and_the_range_of_all() -> None:
     one = {"state": ["b", "a"], "action": ["x", "x"], "reward": [1, 0], "next_state": ["a", "b"], "end": [0, 1]}
     two = {"state": ["c", "a"], "action": ["y", "x"], "reward": [-2, 5], "next_state": ["a", "c"], "end": [0, 0]}
-    first, second = rr.from_logs([one, two], gamma=0.5, done="end").values()
+    first, second = from_logs([one, two], gamma=0.5, done="end").values()
     assert first.process == second.process
     assert first.process.states == ("a", "b", "c", "(end)")
     assert first.process.actions == ("x", "y")
@@ -76,9 +77,9 @@ def test_logs_get_the_names_and_the_range_of_all() -> None:
         one, gamma=0.5, done="end", states=["a", "b", "c"], actions=["x", "y"], reward_range=(-2, 5)
     )
     assert alone == first  # the very data that one gets by declaring everything
-    (again, _) = rr.align([first, second]).values()
+    (again, _) = align([first, second]).values()
     assert again is first
-    assert rr.from_logs([two, one], gamma=0.5, done="end")["log 2"] == first  # whatever the order of the logs
+    assert from_logs([two, one], gamma=0.5, done="end")["log 2"] == first  # whatever the order of the logs
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_logs_get_the_names_and_the_range_of_all() -> None:
 )
 def test_logs_that_do_not_fit_are_refused(logs: Any, said: str) -> None:
     with pytest.raises(rr.InvalidInput, match=said.replace("(", r"\(")):
-        rr.from_logs(logs, gamma=0.9)
+        from_logs(logs, gamma=0.9)
 
 
 def test_what_is_no_sample_of_one_process_is_refused() -> None:
@@ -118,12 +119,12 @@ def test_what_is_no_sample_of_one_process_is_refused() -> None:
 
 def test_logs_of_one_process_are_seldom_said_to_differ() -> None:
     log = rr.from_transitions(log_of(1, rows=4000), gamma=0.9)
-    alarms = sum(rr.compare_logs(log.split(4, seed=seed)).differ for seed in range(100))
+    alarms = sum(compare_logs(log.split(4, seed=seed)).differ for seed in range(100))
     assert alarms <= 4  # each with probability 0.001: five come once in 10^7
 
 
-def test_another_process_is_found_and_named(apart: dict[str, rr.Dataset]) -> None:
-    found = rr.compare_logs(apart)
+def test_another_process_is_found_and_named(apart: dict[str, Dataset]) -> None:
+    found = compare_logs(apart)
     assert found.differ
     assert (found.compared, found.differing) == (3, 2)
     assert {apart_pair.two for apart_pair in found.pairs[:2]} == {2}
@@ -132,13 +133,13 @@ def test_another_process_is_found_and_named(apart: dict[str, rr.Dataset]) -> Non
     assert "2 of 3 pairs of logs differ" in process_text(found)
     # corrected for the number of pairs
     first, data = found.pairs[0], list(apart.values())
-    alone = rr.same_process(data[first.one], data[first.two])
+    alone = same_process(data[first.one], data[first.two])
     assert alone is not None
     assert 0.0 < first.p_value == 3 * alone.p_value
-    assert not rr.compare_logs({name: apart[name] for name in ("spring", "autumn")}).differ
+    assert not compare_logs({name: apart[name] for name in ("spring", "autumn")}).differ
 
 
-def test_it_is_said_first_and_nothing_is_judged(apart: dict[str, rr.Dataset]) -> None:
+def test_it_is_said_first_and_nothing_is_judged(apart: dict[str, Dataset]) -> None:
     result = rr.audit(apart, DECIDE, shared_seeds=5)
     assert result.logs is not None
     assert result.logs.differ
@@ -228,7 +229,7 @@ def test_runs_on_logs_are_kept_resumed_and_read_back(tmp_path: Path, monkeypatch
     rr.audit(logs_of(1, 2), DECIDE, shared_seeds=4, store=store)
     rr.audit(logs_of(1, 2, 3), DECIDE, shared_seeds=4, store=store)
     with rr.RunStore(store) as opened:
-        two, three = rr.read_audits(opened)  # the audit that was extended is one
+        two, three = read_audits(opened)  # the audit that was extended is one
         assert (two.spec.shared_seeds, two.spec.runs_per_seed, three.spec.runs_per_seed) == (4, 2, 3)
         assert two.logs == made.logs
         assert [family.sampler for family, _ in opened.families()] == [None]
@@ -239,8 +240,8 @@ def test_runs_on_logs_are_kept_resumed_and_read_back(tmp_path: Path, monkeypatch
 
 def test_a_spec_with_logs_round_trips() -> None:
     spec = rr.audit(logs_of(1, 2), DECIDE, shared_seeds=2).spec
-    assert from_record(rr.AuditSpec, parse_json(json.dumps(record_json(spec)))) == spec
-    plain = rr.AuditSpec(spec.problem, spec.algorithm)
+    assert from_record(AuditSpec, parse_json(json.dumps(record_json(spec)))) == spec
+    plain = AuditSpec(spec.problem, spec.algorithm)
     assert not spec.contains(plain)
     assert not plain.contains(spec)
 
@@ -314,18 +315,18 @@ def test_what_is_allowed_and_bins_stay_in_the_common_process() -> None:
     mask[0, 2] = False
     rows = [{name: np.asarray(column)[keep] for name, column in log.items()} for log, keep in _kept(mask)]
     rows[1]["reward"] = np.where(np.arange(rows[1]["reward"].size) == 0, 2.0, rows[1]["reward"])  # another range
-    logs = rr.from_logs(rows, gamma=0.9, allowed=mask, **declared)
+    logs = from_logs(rows, gamma=0.9, allowed=mask, **declared)
     assert {data.reward_range for data in logs.values()} == {(0.0, 2.0)}
     assert all(not data.allowed[0, 2] for data in logs.values())
     assert all(rr.solve(data, DECIDE, shared_seed=1).policy[0] != 2 for data in logs.values())
     one, two = (rr.from_transitions(log, gamma=0.9, **declared) for log in rows)
     masked = rr.from_transitions(rows[0], gamma=0.9, allowed=mask, **declared)
     with pytest.raises(rr.InvalidInput, match="the same actions that are allowed"):
-        rr.align([masked, two])
-    assert rr.align([one, two])["log 1"].support.whole
+        align([masked, two])
+    assert align([one, two])["log 1"].support.whole
     numbers = {name: np.asarray(column, dtype=float) for name, column in log_of(1).items()}
     binned = rr.from_transitions(numbers, gamma=0.9, bins={"state": rr.Bins([2.0, 3.0])})
-    assert rr.align(binned.split(2))["log 1"].process.bins == binned.process.bins
+    assert align(binned.split(2))["log 1"].process.bins == binned.process.bins
 
 
 def _kept(mask: np.ndarray[Any, Any]) -> list[tuple[dict[str, Any], Any]]:

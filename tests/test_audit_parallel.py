@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.audit import workers
+from replicable_rl.audit import AuditResult, RunFailed, workers
 from replicable_rl.audit.jobs import SolveJob
 from replicable_rl.audit.repeats import Pristine
 from replicable_rl.errors import InvalidFile
@@ -55,7 +55,7 @@ def grid() -> rr.TabularMDP:
     return rr.make("two-goals-v1")
 
 
-def everything(result: rr.AuditResult, folder: Path) -> tuple[list[str], str, bytes]:
+def everything(result: AuditResult, folder: Path) -> tuple[list[str], str, bytes]:
     """All that an audit tells: tables, JSON and CSV."""
     path = folder / "everything.csv"
     result.to_csv(path)
@@ -138,7 +138,7 @@ def test_ray_finds_the_same_and_says_when_a_worker_dies(grid: rr.TabularMDP, tmp
         serial = rr.audit(grid, RPVI, shared_seeds=SEEDS, runs_per_seed=3, n_jobs=1)
         assert everything(found, tmp_path) == everything(serial, tmp_path)
         (tmp_path / "deadly").touch()
-        with pytest.raises(rr.RunFailed, match="a worker process died"):
+        with pytest.raises(RunFailed, match="a worker process died"):
             rr.audit(grid, mine, shared_seeds=range(12), store=tmp_path / "ray.sqlite")
         assert 0 < finished_runs(tmp_path / "ray.sqlite") < 24
         assert os.getpid() not in seen_pids(tmp_path)
@@ -196,7 +196,7 @@ def test_worker_that_dies_ends_the_audit_with_a_sentence_and_it_resumes(
     mine, store = watched(tmp_path), tmp_path / "runs.sqlite"
     (tmp_path / "deadly").touch()
     with dask_of_two_workers() if backend == "dask" else joblib.parallel_config(backend, n_jobs=2):
-        with pytest.raises(rr.RunFailed) as caught:
+        with pytest.raises(RunFailed) as caught:
             rr.audit(grid, mine, shared_seeds=range(12), store=store)
         assert str(caught.value) == (
             "audit: a worker process died, by a crash, a signal or too little memory. Use fewer workers if memory is "
@@ -220,7 +220,7 @@ def test_failing_run_on_workers_is_one_error_and_no_warning(grid: rr.TabularMDP)
             return RPVI.solve(source, shared, rng)
 
     for backend in ("threading", "loky"):
-        with joblib.parallel_config(backend, n_jobs=2), pytest.raises(rr.RunFailed, match="ZeroDivisionError: one"):
+        with joblib.parallel_config(backend, n_jobs=2), pytest.raises(RunFailed, match="ZeroDivisionError: one"):
             rr.audit(grid, Failing(), shared_seeds=range(12))
         with joblib.parallel_config(backend, n_jobs=2):
             result = rr.audit(grid, Failing(), shared_seeds=range(12), on_error="record")

@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
-from replicable_rl.audit import audit_spec
+from replicable_rl.audit import RunFailed, audit_spec, read_audits, run_audits
 from replicable_rl.audit.evidence import AuditSpec, audits_of
 from replicable_rl.audit.jobs import Solving
 from replicable_rl.audit.reading import current
 from replicable_rl.canonical import from_record, parse_json, record_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.randomness import MAX_SEED
-from replicable_rl.runs import ObjectSpec, RunFamily, RunSpec
+from replicable_rl.runs import Drawn, ObjectSpec, RunFamily, RunSpec
 
 CHAIN, FAST = rr.make("chain-v1"), rr.PhasedVI(0.2, 0.05, calls=10, iterations=1)
 
@@ -70,7 +70,7 @@ def test_runs_of_one_shared_seed_are_together_and_all_are_different(spec: AuditS
     assert [run.shared_seed for run in spec.runs] == [seed for seed in spec.seeds for _ in range(each)]
     assert len({run.digest for run in spec.runs}) == spec.size == len(spec.seeds) * each
     assert all(RunSpec.from_json(run.to_json()).digest == run.digest for run in spec.runs)
-    assert {run.sample for run in spec.runs} == {rr.Drawn(run.sample_seed or 0, spec.sampler) for run in spec.runs}
+    assert {run.sample for run in spec.runs} == {Drawn(run.sample_seed or 0, spec.sampler) for run in spec.runs}
 
 
 @given(audit_specs, audit_specs)
@@ -148,21 +148,21 @@ def made_by(specs: Iterable[AuditSpec]) -> set[str]:
 def test_an_extended_audit_makes_only_the_missing_runs(n_jobs: int, tmp_path: Path) -> None:
     store, job = tmp_path / "runs.sqlite", Watched()
     with joblib.parallel_config("threading", n_jobs=n_jobs), rr.RunStore(store) as opened:
-        (one,) = rr.run_audits([watched_spec(job, shared_seeds=40)], opened)
+        (one,) = run_audits([watched_spec(job, shared_seeds=40)], opened)
         assert sorted(job.made) == sorted(made_by([one.spec]))
         job.made.clear()
-        (two,) = rr.run_audits([watched_spec(job, shared_seeds=60)], opened)
+        (two,) = run_audits([watched_spec(job, shared_seeds=60)], opened)
         assert sorted(job.made) == sorted(made_by([two.spec]) - made_by([one.spec]))
         assert len(job.made) == 40
         assert two.runs[:80] == one.runs
         job.made.clear()
-        (wide,) = rr.run_audits([watched_spec(job, shared_seeds=60, runs_per_seed=3)], opened)
+        (wide,) = run_audits([watched_spec(job, shared_seeds=60, runs_per_seed=3)], opened)
         assert len(job.made) == 60
-        (less,) = rr.run_audits([watched_spec(job, shared_seeds=5)], opened)
+        (less,) = run_audits([watched_spec(job, shared_seeds=5)], opened)
         assert less.runs == one.runs[:10]
         assert len(job.made) == 60
         assert audits_of(opened) == [one.spec, two.spec, wide.spec, less.spec]
-        assert [read.spec for read in rr.read_audits(opened)] == [wide.spec]
+        assert [read.spec for read in read_audits(opened)] == [wide.spec]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -177,7 +177,7 @@ def test_audits_that_share_runs_make_each_once(n_jobs: int) -> None:
     ]
     store = WatchedStore()
     with joblib.parallel_config("threading", n_jobs=n_jobs):
-        results = list(rr.run_audits(specs, store))
+        results = list(run_audits(specs, store))
     assert sorted(job.made) == sorted(made_by(specs))  # each once
     assert set(store.kept.values()) == {1}
     assert store.asked == {specs[0].family: 1, specs[4].family: 1}
@@ -190,31 +190,31 @@ def test_audits_that_share_runs_make_each_once(n_jobs: int) -> None:
 def test_nothing_is_made_twice_and_the_store_is_asked_once() -> None:
     job, store = Watched(), WatchedStore()
     first = watched_spec(job, shared_seeds=4)
-    list(rr.run_audits([first], store))
+    list(run_audits([first], store))
     store.asked.clear()
     job.made.clear()
     again = [first, watched_spec(job, shared_seeds=6), first]
-    results = list(rr.run_audits(again, store))
+    results = list(run_audits(again, store))
     assert store.asked == {first.family: 1}
     assert sorted(job.made) == sorted(made_by(again) - made_by([first]))
     assert results[0].runs == results[2].runs == results[1].runs[:8]
     assert len(audits_of(store)) == 2
     store.asked.clear()
     others = [watched_spec(job, shared_seeds=2, seed=seed) for seed in range(3)]
-    list(rr.run_audits(others, store))
+    list(run_audits(others, store))
     assert store.asked == {first.family: 1}
     store.asked.clear()
-    assert len(rr.read_audits(store)) == 3  # of seed 0, the larger one
+    assert len(read_audits(store)) == 3  # of seed 0, the larger one
     assert store.asked == {first.family: 1}
 
 
 def test_results_come_in_order_and_as_early_as_they_can() -> None:
     job, store = Watched(), rr.RunStore()
     done = watched_spec(job, "done", shared_seeds=3)
-    list(rr.run_audits([done], store))
+    list(run_audits([done], store))
     job.made.clear()
     specs = [done, watched_spec(job, "first"), done, watched_spec(job, "second"), watched_spec(job, "third")]
-    results = rr.run_audits(specs, store)
+    results = run_audits(specs, store)
     assert next(results).spec == done
     assert not job.made  # what is there needs no run
     assert next(results).spec == specs[1]
@@ -236,25 +236,25 @@ def test_a_failing_audit_keeps_what_came_before_it(tmp_path: Path) -> None:
 
     store = rr.RunStore(tmp_path / "runs.sqlite")
     specs = [watched_spec(Watched(), "well"), watched_spec(Failing(), "ill"), watched_spec(Watched(), "never")]
-    results = rr.run_audits(specs, store)
+    results = run_audits(specs, store)
     assert next(results).spec == specs[0]
-    with pytest.raises(rr.RunFailed, match=r"run 6 of 20 .* failed: ArithmeticError: five are enough"):
+    with pytest.raises(RunFailed, match=r"run 6 of 20 .* failed: ArithmeticError: five are enough"):
         next(results)
     assert [(family.algorithm.id, runs) for family, runs in store.families()] == [("well", 20), ("ill", 5)]
-    recorded = list(rr.run_audits(specs[1:2], store, on_error="record"))
+    recorded = list(run_audits(specs[1:2], store, on_error="record"))
     assert len(recorded[0].failures) == 15  # those that had finished are kept
     assert len(recorded[0].runs) == 20
 
 
 def test_ids_are_enough_for_what_is_registered() -> None:
     spec = AuditSpec(CHAIN.spec, ObjectSpec("phased-vi-v1", {"epsilon": 0.2, "delta": 0.05, "calls": 10}), 3)
-    (by_ids,) = rr.run_audits([spec], rr.RunStore())
+    (by_ids,) = run_audits([spec], rr.RunStore())
     by_objects = rr.audit(CHAIN, rr.PhasedVI(0.2, 0.05, calls=10), shared_seeds=3)
     assert by_ids.spec == by_objects.spec == audit_spec(CHAIN, rr.PhasedVI(0.2, 0.05, calls=10), shared_seeds=3)
     assert by_ids.runs == by_objects.runs
     assert by_ids.mdp == by_objects.mdp
     with pytest.raises(InvalidInput, match="is called 'mine'"):
-        list(rr.run_audits([AuditSpec(CHAIN.spec, ObjectSpec("mine"), 3)], rr.RunStore()))
+        list(run_audits([AuditSpec(CHAIN.spec, ObjectSpec("mine"), 3)], rr.RunStore()))
 
 
 @settings(max_examples=20)

@@ -18,6 +18,7 @@ import replicable_rl as rr
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.audit.every_look import mean_at_every_look
 from replicable_rl.audit.intervals import clopper_pearson
+from replicable_rl.diagnose import Calibration, calibrate
 from replicable_rl.diagnose.losses import Losses
 from replicable_rl.diagnose.published import published_spec
 from replicable_rl.diagnose.search import Point, Question, Seen, Verdict, grid, look_at, search, smallest
@@ -164,7 +165,7 @@ def test_the_search_has_power() -> None:
 
 
 def test_a_known_agreement_is_met_where_it_should_be() -> None:
-    found = rr.calibrate(MDP, Coin(), start=50, most=6400, shared_seeds=400)
+    found = calibrate(MDP, Coin(), start=50, most=6400, shared_seeds=400)
     assert found.met is True
     assert found.size is not None
     assert 440 <= found.size <= 1000  # it is 0.8 at 444, and seen with an interval
@@ -184,17 +185,17 @@ def test_a_known_agreement_is_met_where_it_should_be() -> None:
 
 def test_a_loss_that_is_too_large_is_refuted() -> None:
     # The first state is where it starts half of the time; its wrong action costs 1/4 of all there is.
-    always = rr.calibrate(MDP, Coin(odd=0.0, fails=0.5), start=8, most=16, shared_seeds=200)
+    always = calibrate(MDP, Coin(odd=0.0, fails=0.5), start=8, most=16, shared_seeds=200)
     assert always.met is False
     assert all(point.agreement.high < 1.0 for point in always.points)
-    rarely = rr.calibrate(MDP, Coin(odd=0.0, fails=0.01), epsilon=0.1, start=8, most=16, shared_seeds=400)
+    rarely = calibrate(MDP, Coin(odd=0.0, fails=0.01), epsilon=0.1, start=8, most=16, shared_seeds=400)
     assert rarely.met is True
-    strict = rr.calibrate(MDP, Coin(odd=0.0, fails=0.08), epsilon=0.001, start=8, most=8, shared_seeds=400)
+    strict = calibrate(MDP, Coin(odd=0.0, fails=0.08), epsilon=0.001, start=8, most=8, shared_seeds=400)
     assert strict.met is not True
 
 
 def test_too_few_pairs_leave_it_undecided() -> None:
-    found = rr.calibrate(MDP, Coin(), start=1000, most=1000, shared_seeds=5)
+    found = calibrate(MDP, Coin(), start=1000, most=1000, shared_seeds=5)
     assert found.met is None
     assert (found.size, found.samples, found.point, found.chosen) == (None, None, None, None)
     assert [point.verdict for point in found.points] == ["undecided"]
@@ -202,17 +203,17 @@ def test_too_few_pairs_leave_it_undecided() -> None:
 
 
 def test_runs_on_nothing_fresh_show_nothing() -> None:
-    found = rr.calibrate(MDP, Coin(reads=False, odd=0.0), start=8, most=8, shared_seeds=200)
+    found = calibrate(MDP, Coin(reads=False, odd=0.0), start=8, most=8, shared_seeds=200)
     assert float(found.points[0].agreement) == 1.0
     assert found.met is None
 
 
 def test_rho_and_epsilon_are_those_of_the_algorithm_unless_given() -> None:
-    found = rr.calibrate(MDP, Coin(rho=0.3, epsilon=0.2), start=8, most=8, shared_seeds=5)
+    found = calibrate(MDP, Coin(rho=0.3, epsilon=0.2), start=8, most=8, shared_seeds=5)
     assert (found.rho, found.epsilon) == (0.3, 0.2)
-    found = rr.calibrate(MDP, Coin(rho=0.3, epsilon=0.2), 0.4, 0.5, start=8, most=8, shared_seeds=5)
+    found = calibrate(MDP, Coin(rho=0.3, epsilon=0.2), 0.4, 0.5, start=8, most=8, shared_seeds=5)
     assert (found.rho, found.epsilon) == (0.4, 0.5)
-    found = rr.calibrate(MDP, rr.ApproximateMDP(0.1, 0.01), 0.4, start=8, most=8, shared_seeds=5)
+    found = calibrate(MDP, rr.ApproximateMDP(0.1, 0.01), 0.4, start=8, most=8, shared_seeds=5)
     assert found.epsilon is None  # its epsilon is about the model
 
 
@@ -238,20 +239,20 @@ def test_the_largest_loss_is_that_of_the_worst_policy(over: str) -> None:
 
 def test_the_default_rule_on_the_grid() -> None:
     mdp, algorithm = rr.make("two-goals-v1"), rr.PlugInPolicy(0.05, 0.01, 0.2)
-    found = rr.calibrate(mdp, algorithm, start=16, most=1024, shared_seeds=256)
+    found = calibrate(mdp, algorithm, start=16, most=1024, shared_seeds=256)
     assert found.met is True
     assert found.size is not None
     assert 32 < found.size <= 256
     assert found.samples == 32 * found.size
     assert found.theory == rr.plan(mdp, algorithm).samples
-    never = rr.calibrate(mdp, replace(algorithm, rule="greedy"), start=16, most=64, shared_seeds=64)
+    never = calibrate(mdp, replace(algorithm, rule="greedy"), start=16, most=64, shared_seeds=64)
     assert never.met is False  # left and right are equally good
     assert never.theory is None
 
 
 def test_published_cuts_are_read_by_a_second_lab() -> None:
     mdp, algorithm = rr.make("two-goals-v1"), rr.PlugInPolicy(0.05, 0.01, 0.2)
-    found = rr.calibrate(mdp, algorithm, start=256, most=256, shared_seeds=128, published=True)
+    found = calibrate(mdp, algorithm, start=256, most=256, shared_seeds=128, published=True)
     assert found.published
     assert found.algorithm.id == "published-afresh-v1"
     assert float(found.points[0].agreement) > 0.9
@@ -295,7 +296,7 @@ def test_the_parameter_is_found_by_its_name(algorithm: Any, name: str) -> None:
     ],
 )
 def test_every_kind_of_algorithm_can_be_calibrated(algorithm: Any) -> None:
-    found = rr.calibrate(rr.make("chain-v1"), algorithm, start=1024, most=2048, shared_seeds=8)
+    found = calibrate(rr.make("chain-v1"), algorithm, start=1024, most=2048, shared_seeds=8)
     assert found.points[-1].samples is not None
     assert found.points[-1].loss is not None
     assert found.over == getattr(algorithm, "over", "initial")
@@ -307,7 +308,7 @@ def test_a_simulator_has_no_loss_and_ends_at_its_budget() -> None:
         return int(rng.random() < 0.5), float(action == state)
 
     problem = rr.Simulator(step, n_states=2, n_actions=2, gamma=0.5, reward_range=(0.0, 1.0), budget=400)
-    found = rr.calibrate(problem, rr.PlugInPolicy(0.2, 0.01, 0.2), start=32, shared_seeds=64)
+    found = calibrate(problem, rr.PlugInPolicy(0.2, 0.01, 0.2), start=32, shared_seeds=64)
     assert found.points[-1].size <= 100
     assert found.points[-1].loss is None
     assert found.epsilon is None
@@ -320,27 +321,27 @@ def test_a_simulator_has_no_loss_and_ends_at_its_budget() -> None:
 
 def test_a_store_resumes_and_what_it_has_is_not_made_again(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"start": 50, "most": 1600}
-    fresh = rr.calibrate(MDP, Coin(), shared_seeds=128, **asked)
+    fresh = calibrate(MDP, Coin(), shared_seeds=128, **asked)
     store = tmp_path / "runs.sqlite"
-    rr.calibrate(MDP, Coin(), shared_seeds=32, store=store, **asked)
+    calibrate(MDP, Coin(), shared_seeds=32, store=store, **asked)
     Coin.made.clear()
-    extended = rr.calibrate(MDP, Coin(), shared_seeds=128, store=store, **asked)
+    extended = calibrate(MDP, Coin(), shared_seeds=128, store=store, **asked)
     assert Coin.made
     assert extended == fresh
     Coin.made.clear()
-    assert rr.calibrate(MDP, Coin(), shared_seeds=128, store=store, **asked) == fresh
+    assert calibrate(MDP, Coin(), shared_seeds=128, store=store, **asked) == fresh
     assert not Coin.made
 
 
 def test_the_same_seed_gives_the_same_result_on_any_number_of_workers(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"start": 64, "most": 76, "shared_seeds": 32}
     problem, algorithm = rr.make("two-goals-v1"), rr.PlugInPolicy(0.05, 0.01, 0.2)
-    one = rr.calibrate(problem, algorithm, n_jobs=1, **asked)
-    assert rr.calibrate(problem, algorithm, n_jobs=2, **asked).to_json() == one.to_json()
-    assert rr.calibrate(problem, algorithm, published=True, n_jobs=2, **asked).to_json() == (
-        rr.calibrate(problem, algorithm, published=True, store=tmp_path / "runs.sqlite", **asked).to_json()
+    one = calibrate(problem, algorithm, n_jobs=1, **asked)
+    assert calibrate(problem, algorithm, n_jobs=2, **asked).to_json() == one.to_json()
+    assert calibrate(problem, algorithm, published=True, n_jobs=2, **asked).to_json() == (
+        calibrate(problem, algorithm, published=True, store=tmp_path / "runs.sqlite", **asked).to_json()
     )
-    other = rr.calibrate(problem, algorithm, seed=1, **asked)
+    other = calibrate(problem, algorithm, seed=1, **asked)
     assert other.points != one.points
 
 
@@ -348,11 +349,11 @@ def test_the_same_seed_gives_the_same_result_on_any_number_of_workers(tmp_path: 
 
 
 @pytest.fixture(scope="module")
-def found() -> rr.Calibration:
-    return rr.calibrate(MDP, Coin(), start=100, most=3200, shared_seeds=256)
+def found() -> Calibration:
+    return calibrate(MDP, Coin(), start=100, most=3200, shared_seeds=256)
 
 
-def test_the_table_fits_80_columns_and_says_what_was_found(found: rr.Calibration) -> None:
+def test_the_table_fits_80_columns_and_says_what_was_found(found: Calibration) -> None:
     table = found.table()
     assert max(map(len, table.splitlines())) <= 80
     assert str(found) == table
@@ -364,7 +365,7 @@ def test_the_table_fits_80_columns_and_says_what_was_found(found: rr.Calibration
         found.rho = 0.1  # type: ignore[misc]
 
 
-def test_json_has_everything(found: rr.Calibration) -> None:
+def test_json_has_everything(found: Calibration) -> None:
     data = json.loads(json.dumps(found.to_json()))
     assert data["size"] == {"name": "samples", "value": str(found.size)}
     assert data["samples"] == str(found.samples)
@@ -373,7 +374,7 @@ def test_json_has_everything(found: rr.Calibration) -> None:
     assert data["asked"]["rho"] == 0.2
 
 
-def test_a_figure_is_drawn(found: rr.Calibration, tmp_path: Path) -> None:
+def test_a_figure_is_drawn(found: Calibration, tmp_path: Path) -> None:
     found.plot(tmp_path / "a.svg")
     first = (tmp_path / "a.svg").read_bytes()
     assert first.startswith(b"<?xml")
@@ -395,7 +396,7 @@ def test_a_figure_is_drawn(found: rr.Calibration, tmp_path: Path) -> None:
 )
 def test_bad_input_is_refused_in_a_sentence(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(rr.InvalidInput) as refusal:
-        rr.calibrate(MDP, Coin(), **asked)
+        calibrate(MDP, Coin(), **asked)
     assert str(refusal.value).startswith(said)
 
 
@@ -419,5 +420,5 @@ def test_bad_problems_and_algorithms_are_refused_in_a_sentence() -> None:
     ]
     for problem, algorithm, said in cases:
         with pytest.raises(rr.InvalidInput) as refusal:
-            rr.calibrate(problem, algorithm)
+            calibrate(problem, algorithm)
         assert str(refusal.value).startswith(said)

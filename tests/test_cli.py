@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 import replicable_rl as rr
 from replicable_rl import theory
 from replicable_rl.cli import main
+from replicable_rl.problem import Labels, gridworld
 from replicable_rl.registry import PROBLEMS
 from tests.commands import Result, run_here
 
@@ -150,7 +151,7 @@ def files(folder: Path) -> dict[str, bytes]:
     [
         ("two-goals-v1", lambda: rr.make("two-goals-v1")),
         ("chain-v1:n_states=7,slip=0.1", lambda: rr.make("chain-v1", n_states=7, slip=0.1)),
-        ("gridworld-v1:layout=S.G/.#./..G", lambda: rr.gridworld(["S.G", ".#.", "..G"])),
+        ("gridworld-v1:layout=S.G/.#./..G", lambda: gridworld(["S.G", ".#.", "..G"])),
         ("FrozenLake-v1", lambda: rr.from_gymnasium("FrozenLake-v1")),
         ("FrozenLake-v1:gamma=0.9,map_name=8x8", lambda: rr.from_gymnasium("FrozenLake-v1", gamma=0.9, map_name="8x8")),
         ("saved.npz", lambda: rr.make("garnet-v1", n_states=9)),
@@ -205,7 +206,7 @@ def test_names_are_shown_as_they_are(run: Run, tmp_path: Path) -> None:
     """No markup, no emoji, and no cell that is cut off."""
     states = ("[/x]", "[red]a", ":smile:", "größe", "a" * 100, "plain", "[link=x]y[/link]", "last")
     path = tmp_path / "named.npz"
-    two_goals, labels = rr.make("two-goals-v1"), rr.Labels(states, ("[bold]", "b", "c", ":d:"))
+    two_goals, labels = rr.make("two-goals-v1"), Labels(states, ("[bold]", "b", "c", ":d:"))
     rr.save(rr.TabularMDP(two_goals.rows, n_actions=4, gamma=two_goals.gamma, labels=labels), path)
     out = run.good("solve", path, QUICK, *SEEDS)
     for name in (*states[:4], *states[5:], "[bold]"):
@@ -545,7 +546,7 @@ def test_a_full_disk() -> None:
 def test_names_that_the_output_cannot_show(tmp_path: Path) -> None:
     states = ("größe", *"bcdefgh")
     two_goals = rr.make("two-goals-v1")
-    named = rr.TabularMDP(two_goals.rows, n_actions=4, gamma=two_goals.gamma, labels=rr.Labels(states))
+    named = rr.TabularMDP(two_goals.rows, n_actions=4, gamma=two_goals.gamma, labels=Labels(states))
     rr.save(named, tmp_path / "named.npz")
     result = piped("solve", tmp_path / "named.npz", QUICK, *SEEDS, PYTHONIOENCODING="ascii")
     assert (result.code, result.err) == (0, "")

@@ -11,7 +11,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.audit.agreement import Estimate
-from replicable_rl.diagnose import Compared, Point
+from replicable_rl.diagnose import Calibration, Compared, Comparison, Point
 from replicable_rl.diagnose.advice import recommended
 from replicable_rl.diagnose.search import Verdict
 from tests.test_calibrate import Coin
@@ -20,11 +20,11 @@ FEW: dict[str, Any] = {"start": 256, "most": 512, "shared_seeds": 200}
 
 
 @pytest.fixture(scope="module")
-def grid() -> rr.Comparison:
+def grid() -> Comparison:
     return rr.compare(rr.make("two-goals-v1"), algorithms=["greedy", "affordable", "published"], **FEW)
 
 
-def test_with_ties_the_default_rule_isrecommended(grid: rr.Comparison) -> None:
+def test_with_ties_the_default_rule_isrecommended(grid: Comparison) -> None:
     assert grid.recommended == "affordable"
     assert "the plain model does not" in grid.why
     assert grid["greedy"].met is False
@@ -88,12 +88,12 @@ def test_r_max_needs_a_horizon() -> None:
 # --- which is recommended ---------------------------------------------------------------------------------
 
 
-def row(template: rr.Calibration, name: str, samples: int, verdict: Verdict = "met") -> Compared:
+def row(template: Calibration, name: str, samples: int, verdict: Verdict = "met") -> Compared:
     point = Point(samples, samples, 100, Estimate(0.9, 0.8, 1.0), None, None, verdict)
     return Compared(name, "policy", replace(template, points=(point,)))
 
 
-def test_the_recommendation_weighs_simplicity_samples_and_whether_one_may_publish(grid: rr.Comparison) -> None:
+def test_the_recommendation_weighs_simplicity_samples_and_whether_one_may_publish(grid: Comparison) -> None:
     template = grid["affordable"].calibration
     assert template is not None
 
@@ -122,7 +122,7 @@ def test_the_recommendation_weighs_simplicity_samples_and_whether_one_may_publis
 # --- what people and programs read --------------------------------------------------------------------------
 
 
-def test_the_table_fits_80_columns(grid: rr.Comparison) -> None:
+def test_the_table_fits_80_columns(grid: Comparison) -> None:
     table = grid.table()
     assert max(map(len, table.splitlines())) <= 80
     assert str(grid) == table
@@ -132,7 +132,7 @@ def test_the_table_fits_80_columns(grid: rr.Comparison) -> None:
         grid["rpvi"]
 
 
-def test_json_and_figure_have_every_line(grid: rr.Comparison, tmp_path: Path) -> None:
+def test_json_and_figure_have_every_line(grid: Comparison, tmp_path: Path) -> None:
     data = json.loads(json.dumps(grid.to_json()))
     assert [one["name"] for one in data["rows"]] == ["greedy", "affordable", "published"]
     assert data["recommended"] == "affordable"
@@ -140,7 +140,7 @@ def test_json_and_figure_have_every_line(grid: rr.Comparison, tmp_path: Path) ->
     assert (tmp_path / "a.svg").stat().st_size > 1000
 
 
-def test_the_same_again(grid: rr.Comparison, tmp_path: Path) -> None:
+def test_the_same_again(grid: Comparison, tmp_path: Path) -> None:
     asked: dict[str, Any] = {"algorithms": ["greedy", "affordable", "published"], **FEW}
     stored = rr.compare(rr.make("two-goals-v1"), store=tmp_path / "runs.sqlite", **asked)
     assert stored == grid

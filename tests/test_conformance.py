@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
+from replicable_rl.problem import greedy
 from replicable_rl.problem.source import Episodic, Generative, Wrapped
 from replicable_rl.randomness import sample_stream
 from replicable_rl.runs.run import freeze_array
@@ -525,7 +526,7 @@ def test_later_draws_must_be_fresh_too() -> None:
             risky = source.play([1, 1], 50, 10, rng if self.fresh else sample_stream(shared.seed))
             run = super().solve(PROBLEM, shared, sample_stream(1))
             q = (safe + risky).visits.reshape(2, 2)
-            return of(run, value=q, policy=rr.greedy(q), samples=515)
+            return of(run, value=q, policy=greedy(q), samples=515)
 
     P = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
     problem = rr.TabularMDP.from_dense(P, np.ones((2, 2)), gamma=0.5, layout="sas", initial=[1.0, 0.0])
@@ -620,7 +621,7 @@ class Coin(Honest):
     def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
         run = super().solve(source, shared, rng)
         q = np.zeros_like(run.q) + float(rng.random() < 0.5)
-        return claiming(of(run, value=q, policy=rr.greedy(q)), bound=self.rho)
+        return claiming(of(run, value=q, policy=greedy(q)), bound=self.rho)
 
 
 def test_a_promise_is_refuted_only_where_the_runs_refute_it() -> None:

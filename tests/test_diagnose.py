@@ -13,12 +13,12 @@ from scipy.stats import binom
 
 import replicable_rl as rr
 from replicable_rl import compiled
-from replicable_rl.diagnose import forecast
+from replicable_rl.diagnose import calibrate, forecast
 from replicable_rl.diagnose.forecast import Forecast
 from replicable_rl.diagnose.resampling import Rows
 from replicable_rl.diagnose.tail import times_for_the_next
 from replicable_rl.errors import InvalidInput
-from replicable_rl.logs import Process
+from replicable_rl.logs import Dataset, Process
 from replicable_rl.logs.samples import homogeneity
 from replicable_rl.randomness import sample_stream
 from replicable_rl.rules import EmpiricalModel
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("one_database")
 DECIDE = rr.PlugInPolicy(0.02, 0.05, 0.2)
 
 
-def data_of(rows: int = 5_000, seed: int = 1) -> rr.Dataset:
+def data_of(rows: int = 5_000, seed: int = 1) -> Dataset:
     log = long_log(rows, seed=seed)
     log["reward"] = (log["next_state"] + log["action"]) / 6.0  # few values, which depend on where one goes
     return rr.from_transitions(log, **NAMES)
@@ -138,7 +138,7 @@ def test_ties_of_the_plain_best_action_are_not_forecast_away() -> None:
     for i in range(logs):
         won = rng.binomial(200, 0.5, size=2)
         count = np.column_stack([won, 200 - won]).reshape(-1)
-        data = rr.Dataset(process, [0] * 4, [0, 0, 1, 1], [0] * 4, [1.0, 0.0, 1.0, 0.0], count)
+        data = Dataset(process, [0] * 4, [0, 0, 1, 1], [0] * 4, [1.0, 0.0, 1.0, 0.0], count)
         found = rr.diagnose(data, plain, resamples=resamples, seed=i)
         assert float(found.agreement) <= float(found.halves)
         forecasts.append(float(found.agreement))
@@ -157,7 +157,7 @@ def test_the_forecast_is_near_the_truth_on_average() -> None:
     assert abs(float(np.mean(forecasts)) - same / pairs) < 0.25
 
 
-def tail_of(rows: list[int], states: int) -> rr.Dataset:
+def tail_of(rows: list[int], states: int) -> Dataset:
     """Return a log that left its states so often; from each one goes to the first. The other states were never seen."""
     state = np.repeat(np.arange(len(rows)), rows)
     log = {"state": state, "action": np.arange(state.size) % 2, "reward": state % 2, "next_state": 0 * state}
@@ -274,7 +274,7 @@ def test_rewards_of_many_values_keep_their_range_and_their_sums() -> None:
     assert float((data.reward * data.count).sum()) == pytest.approx(rewards.sum(), abs=1e-9)
 
 
-def many_rewards(seed: int, mean: float = 0.5, reward_range: tuple[float, float] | None = (0.0, 1.0)) -> rr.Dataset:
+def many_rewards(seed: int, mean: float = 0.5, reward_range: tuple[float, float] | None = (0.0, 1.0)) -> Dataset:
     rng = np.random.default_rng(seed)
     nowhere, reward = np.zeros(2000, dtype=int), np.clip(rng.normal(mean, 0.15, 2000), 0, 1)
     log = {"state": nowhere, "action": rng.integers(0, 4, 2000), "reward": reward, "next_state": nowhere}
@@ -287,7 +287,7 @@ def test_what_is_at_stake_is_what_the_rival_costs() -> None:
         goes, stays, there = 22, 20, 44
         process = Process((0, 1), (0, 1), gamma, (0.0, 1.0), (1.0, 0.0))
         outcomes = [0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 0, 0, 1, 1], [1, 1, 0, 0, 1, 1, 1, 1], [1.0, 0.0] * 4
-        data = rr.Dataset(process, *outcomes, [goes, 40 - goes, stays, 40 - stays] + [there, 80 - there] * 2)
+        data = Dataset(process, *outcomes, [goes, 40 - goes, stays, 40 - stays] + [there, 80 - there] * 2)
         found = rr.diagnose(data, rr.PlugInPolicy(0.001, 0.05, 0.2, rule="greedy"), resamples=200)
         one = next(state for state in found.states if state.state == "0")
         assert one.at_stake == pytest.approx(0.05, abs=1e-6)
@@ -358,7 +358,7 @@ def test_larger_logs_must_agree_on_processes_near_the_estimate_too(monkeypatch: 
 # --- what nobody tried, what rewards do, and what a run says ----------------------------------------------------
 
 
-def clicks(seed: int, rows: int = 2000) -> rr.Dataset:
+def clicks(seed: int, rows: int = 2000) -> Dataset:
     """One page and two offers, of which one pays a little more often."""
     rng = np.random.default_rng(seed)
     offer = rng.integers(2, size=rows)
@@ -437,10 +437,10 @@ def test_what_draws_fresh_samples_names_what_a_log_can_be_asked() -> None:
     with pytest.raises(InvalidInput, match=r"^compare: draws fresh samples.*diagnose\(data\) says .*rules\(\)"):
         rr.compare(data)
     with pytest.raises(InvalidInput, match=r"^calibrate: draws fresh samples.*diagnose\(data\) says .*data_needed"):
-        rr.calibrate(data, rr.PlugInPolicy(0.1, 0.1, 0.2))
+        calibrate(data, rr.PlugInPolicy(0.1, 0.1, 0.2))
     other = dataclasses.replace(data.process, gamma=0.5)
     with pytest.raises(InvalidInput, match=r"^audit: logs of one process have one discount"):
-        rr.audit([data, rr.Dataset(other, *data.columns())], rr.PlugInPolicy(0.1, 0.1, 0.2))
+        rr.audit([data, Dataset(other, *data.columns())], rr.PlugInPolicy(0.1, 0.1, 0.2))
 
 
 def test_who_follows_cuts_says_whether_the_policy_is_the_published_one() -> None:

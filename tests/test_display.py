@@ -14,10 +14,13 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.audit import Agreement, AuditResult, Estimate
+from replicable_rl.audit import Agreement, AuditResult, AuditSpec, Estimate
 from replicable_rl.display import Displayed
+from replicable_rl.logs import Dataset, compare_logs
 from replicable_rl.plotting import logarithmic, readable
-from replicable_rl.problem import Rows
+from replicable_rl.problem import Labels, Rows
+from replicable_rl.runs import Drawn, ObjectSpec
+from replicable_rl.training import EpisodeReturns
 
 HOSTILE = "<script>alert(1)</script>&\x1b[2J $x$"
 MDP = rr.make("two-goals-v1")
@@ -29,7 +32,7 @@ def step(state: int, action: int, rng: np.random.Generator) -> tuple[int, float]
 
 
 @cache
-def log(rows: int = 60) -> rr.Dataset:
+def log(rows: int = 60) -> Dataset:
     rng = np.random.default_rng(1)
     state, action = rng.integers(4, size=rows), rng.integers(2, size=rows)
     names = np.array([f"{HOSTILE} {s}" for s in range(4)])
@@ -47,7 +50,7 @@ def audit_of(runs: int, seeds: int) -> AuditResult:
     return rr.audit_callable(lambda shared, sample: [sample % 2], shared_seeds=seeds, runs_per_seed=runs, name=HOSTILE)
 
 
-def learned_by(shared_seeds: int) -> rr.AuditResult:
+def learned_by(shared_seeds: int) -> AuditResult:
     def train(shared_seed: int, sample_seed: int) -> list[int]:
         return [sample_seed % 2] * 3
 
@@ -61,7 +64,7 @@ def things() -> dict[str, Any]:
     big = 200_000
     chain = np.arange(big)
     rows = Rows(np.arange(big + 1), chain.astype(np.int32), np.ones(big), np.zeros(big))
-    large = rr.TabularMDP(rows, n_actions=1, gamma=0.9, labels=rr.Labels(states=tuple(map(str, chain))))
+    large = rr.TabularMDP(rows, n_actions=1, gamma=0.9, labels=Labels(states=tuple(map(str, chain))))
     plug_in = rr.PlugInPolicy(0.02, 0.01, 0.2, samples=100)
     cuts = rr.publish(MDP, plug_in, sample_seed=1)
     run = rr.solve(MDP, rr.ReplicablePhasedVI(0.1, 0.001, 0.2), shared_seed=1, sample_seed=2)
@@ -99,11 +102,11 @@ def things() -> dict[str, Any]:
         "claim": run.claims.accuracy,
         "no claims": rr.Claims(missing={"accuracy": HOSTILE * 100}),
         "fingerprints": run.fingerprints,
-        "object spec": rr.ObjectSpec("a", {"b": list(range(1000)), "c": HOSTILE * 100}),
+        "object spec": ObjectSpec("a", {"b": list(range(1000)), "c": HOSTILE * 100}),
         "audit": audit,
         "short audit": short_audit,
         "audit spec": audit.spec,
-        "audit spec of many seeds": rr.AuditSpec(rr.ObjectSpec("a"), rr.ObjectSpec("b"), tuple(range(10_000))),
+        "audit spec of many seeds": AuditSpec(ObjectSpec("a"), ObjectSpec("b"), tuple(range(10_000))),
         "agreement": audit.agreement("policy"),
         "estimate": audit.agreement("policy").value,
         "states": audit.states,
@@ -120,16 +123,16 @@ def things() -> dict[str, Any]:
         "process": log().process,
         "summary": log().summary(),
         "diagnosis": found,
-        "logs": rr.compare_logs([log(), log(80)]),
+        "logs": compare_logs([log(), log(80)]),
         "optimum": rr.optimal_values(large),
         "worth of a policy": rr.evaluate_policy(large, np.zeros(big, dtype=np.int64)),
         "bins": rr.Bins(np.linspace(0, 1, 1000).tolist()),
         "shared": rr.SharedRandomness(3),
-        "sample": rr.Drawn(3),
+        "sample": Drawn(3),
         "recorded": log().sample,
         "level": rr.Level("own"),
         "drawing": rr.draw(run),
-        "episodes": rr.EpisodeReturns("FrozenLake-v1", env_options={"map_name": "4x4"}),
+        "episodes": EpisodeReturns("FrozenLake-v1", env_options={"map_name": "4x4"}),
         "returns": learned_by(1000).returns,
         "closeness": learned_by(2).closeness,
         "accuracy": short_audit.accuracy,

@@ -21,11 +21,12 @@ import pytest
 from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
 import replicable_rl as rr
+from replicable_rl.audit import read_audits
 from replicable_rl.audit.sampled import ignores_sample_seed
 from replicable_rl.cli import main
 from replicable_rl.pages.audits import store_page
 from replicable_rl.pages.page import render
-from replicable_rl.runs import made_with
+from replicable_rl.runs import ObjectSpec, made_with
 
 # --- workers end with their parent ----------------------------------------------------------------------------
 
@@ -204,7 +205,7 @@ def test_a_store_remembers_that_nothing_was_sampled(tmp_path: Path) -> None:
         return [shared_seed % 2]
 
     made = rr.audit_callable(train, shared_seeds=60, rho=0.2, version="1", store=tmp_path / "runs.sqlite")
-    (read,) = rr.read_audits(rr.RunStore(tmp_path / "runs.sqlite"))
+    (read,) = read_audits(rr.RunStore(tmp_path / "runs.sqlite"))
     for result in (made, read):
         assert result.meets(0.8) is None
         assert "1−ρ = 0.8 not shown." in flat(result.table())
@@ -294,7 +295,7 @@ def test_a_resume_under_another_version_says_so(
     assert f"6 of 6 runs were made with {old}. {why}" in flat(capsys.readouterr().out)
     assert main([*command, "--shared-seeds", "5"]) == 0
     assert f"6 of 10 runs were made with {old}. {why}" in flat(capsys.readouterr().out)
-    (read,) = rr.read_audits(rr.RunStore(store))
+    (read,) = read_audits(rr.RunStore(store))
     assert read.to_json()["made_with"] == [{"runs": 6, **here}, {"runs": 4, **other}]
     assert [run.made_with for run in read.runs] == [here] * 6 + [other] * 4
 
@@ -304,12 +305,12 @@ def test_a_resume_under_another_version_says_so(
 TABLE = rr.TabularMDP.from_dense([[[0.5, 0.5]] * 2] * 2, [[0.0, 1.0]] * 2, gamma=0.5, layout="sas")
 SWEEP = rr.PhasedVI(0.1, 0.01, calls=5, iterations=3)
 FALSE_NAMES = {
-    "ours": rr.ObjectSpec("chain-v1"),
-    "with parameters": rr.ObjectSpec("riverswim-v1", {"n_states": 4}),
-    "with wrong parameters": rr.ObjectSpec("chain-v1", {"colour": "red"}),
-    "gymnasium": rr.ObjectSpec("gymnasium/FrozenLake-v1", {"gamma": 0.9}),
-    "digest": rr.ObjectSpec("mdp", {"digest": "0" * 64}),
-    "what nobody knows": rr.ObjectSpec("of-my-own", {"p": 0.5}),
+    "ours": ObjectSpec("chain-v1"),
+    "with parameters": ObjectSpec("riverswim-v1", {"n_states": 4}),
+    "with wrong parameters": ObjectSpec("chain-v1", {"colour": "red"}),
+    "gymnasium": ObjectSpec("gymnasium/FrozenLake-v1", {"gamma": 0.9}),
+    "digest": ObjectSpec("mdp", {"digest": "0" * 64}),
+    "what nobody knows": ObjectSpec("of-my-own", {"p": 0.5}),
 }
 
 

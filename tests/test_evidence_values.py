@@ -22,6 +22,7 @@ from replicable_rl.files import write_csv
 from replicable_rl.pages.blocks import Code, DataTable
 from replicable_rl.pages.page import Page, Section, write
 from replicable_rl.planning import _sweeps
+from replicable_rl.problem import Labels
 
 MDP = rr.TabularMDP.from_outcomes([[[(0.5, 0, 0.0), (0.5, 1, 1.0)]], [[(1.0, 0, 0.25)]]], gamma=0.5)
 P, R = np.array([[[0.5, 0.5]], [[1.0, 0.0]]]), np.array([[0.5], [0.25]])
@@ -91,7 +92,7 @@ COMMANDS = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
 
 
 def test_no_text_commands_the_terminal(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    labels = rr.Labels(states=(COMMANDS, "b"), actions=(f"go{COMMANDS}",))
+    labels = Labels(states=(COMMANDS, "b"), actions=(f"go{COMMANDS}",))
     mdp = rr.TabularMDP.from_dense(P, R, gamma=0.5, labels=labels)
     path = tmp_path / f"a{COMMANDS}.npz"
     rr.save(mdp, path)

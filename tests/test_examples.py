@@ -10,6 +10,9 @@ from examples import q_learning, sb3
 from gymnasium.envs.toy_text import FrozenLakeEnv
 
 import replicable_rl as rr
+from replicable_rl.audit import AuditResult
+from replicable_rl.problem import greedy
+from replicable_rl.training import EpisodeReturns, visited_observations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +21,7 @@ STEPS = 4_000  # of Q-learning
 SMALL = {"dqn": 1_050, "ppo": 500}  # a few updates of the network
 
 
-def same_result(one: rr.AuditResult, two: rr.AuditResult) -> bool:
+def same_result(one: AuditResult, two: AuditResult) -> bool:
     return one.to_json() == two.to_json() and one.table() == two.table()
 
 
@@ -43,7 +46,7 @@ def test_q_learning_gives_values_and_policies_and_what_they_are_worth() -> None:
 def test_a_full_run_of_q_learning_is_nearly_optimal() -> None:
     lake = rr.from_gymnasium("FrozenLake-v1", gamma=q_learning.GAMMA)
     q = q_learning.train(2023, 1)
-    worth = rr.evaluate_policy(lake, rr.greedy(q)).expected_return
+    worth = rr.evaluate_policy(lake, greedy(q)).expected_return
     assert worth > 0.8 * rr.optimal_values(lake).value[0]
     left, _, right, _ = q[6]  # between two holes
     assert left == pytest.approx(right, rel=0.2)
@@ -128,13 +131,13 @@ def test_the_script_in_the_style_of_cleanrl_has_two_seeds() -> None:
         policy = cartpole_dqn.train(shared_seed, sample_seed, steps=520)
         return [policy(one) for one in probe]
 
-    probe = rr.visited_observations("CartPole-v1", n=60)
+    probe = visited_observations("CartPole-v1", n=60)
     assert acts(1, 1) == acts(1, 1)
     result = rr.audit_callable(
         lambda shared, sample: cartpole_dqn.train(shared, sample, steps=520),
         shared_seeds=2,
         probe=probe,
-        evaluate=rr.EpisodeReturns("CartPole-v1", episodes=2),
+        evaluate=EpisodeReturns("CartPole-v1", episodes=2),
     )
     assert result.returns is not None
     assert result.returns.lowest >= 5.0

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
+from replicable_rl.logs import Dataset
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.model import threshold
 from tests.statistics import sampled_log
@@ -26,7 +27,7 @@ class Own(rr.Algorithm):
         return rr.Run.of({"policy": [0] * source.n_states})
 
 
-def thin(rows: dict[tuple[int, int], int], seed: int = 1) -> rr.Dataset:
+def thin(rows: dict[tuple[int, int], int], seed: int = 1) -> Dataset:
     """Return a log of RiverSwim in which some pairs have fewer than a hundred rows."""
     log = sampled_log(rr.make("riverswim-v1"), 100, seed)
     kept = np.ones(log["state"].size, dtype=bool)

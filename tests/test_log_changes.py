@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import replicable_rl as rr
-from replicable_rl.logs import samples
+from replicable_rl.logs import same_process, samples
 from tests.statistics import ALPHA, SEED, sampled_log
 
 pytestmark = pytest.mark.usefixtures("one_database")
@@ -159,16 +159,14 @@ def test_shifted_rewards_are_found(rows: int, shift: float, whole: bool) -> None
             logs = [log | {"reward": np.round(log["reward"] * 20.0) / 20.0} for log in logs]
         one, two = (rr.from_transitions(log, **NAMES) for log in logs)
         assert one.added_up != whole
-        found = rr.same_process(one, two)
+        found = same_process(one, two)
         assert found is not None
         assert found.p_value < 1e-6
 
 
 def test_rewards_that_only_spread_more_are_found() -> None:
     one, two = log_of(5_000, 40, shift=0.0), log_of(5_000, 41, shift=0.0)
-    found = rr.same_process(
-        *(rr.from_transitions(log, **NAMES) for log in (one, two | {"reward": two["reward"] * 1.5}))
-    )
+    found = same_process(*(rr.from_transitions(log, **NAMES) for log in (one, two | {"reward": two["reward"] * 1.5})))
     assert found is not None
     assert found.p_value < 1e-6
 
@@ -179,7 +177,7 @@ def test_rewards_that_change_their_next_states_are_found() -> None:
     for log, sign in ((one, 1.0), (two, -1.0)):
         log["next_state"] = (np.arange(20_000) % 2).astype(int)
         log["reward"] += np.where(log["next_state"] == 0, sign, -sign)
-    found = rr.same_process(*(rr.from_transitions(log, **NAMES) for log in (one, two)))
+    found = same_process(*(rr.from_transitions(log, **NAMES) for log in (one, two)))
     assert found is not None
     assert found.p_value < 1e-6
 

@@ -518,7 +518,7 @@ def test_other_edges_are_another_problem(tmp_path: Path) -> None:
     two, three = (from_transitions(further, **OF_WARM, bins={"warm": rr.Bins(x)}) for x in ([10, 20], [10, 20, 30]))
     assert two.process.states == BINS.labels  # also those that were not seen
     with pytest.raises(rr.InvalidInput, match="two declared processes"):
-        rr.same_process(two, three)
+        same_process(two, three)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
+from replicable_rl.problem import Labels
 from replicable_rl.problem.rows import Rows
 from replicable_rl.runs import ObjectSpec
 
@@ -194,7 +195,7 @@ def test_known_rewards_are_read_only_and_none_when_random() -> None:
 
 
 def test_what_was_given_is_what_is_there() -> None:
-    labels = rr.Labels(states=("left", "right"), actions=("stay", "go"), layout=("#.", ".#"))
+    labels = Labels(states=("left", "right"), actions=("stay", "go"), layout=("#.", ".#"))
     stay, go = [(1.0, 0, 0.0)], [(0.5, 0, 0.0), (0.5, 1, 1.0)]
     mdp = rr.TabularMDP.from_outcomes(
         [[stay, go], [go, stay]], gamma=0.75, initial=[0.25, 0.75], reward_range=(-1, 2), labels=labels
@@ -208,7 +209,7 @@ def test_what_was_given_is_what_is_there() -> None:
     plain = rr.TabularMDP.from_outcomes([[stay, go], [go, stay]], gamma=0.75)
     assert plain.initial.tolist() == [0.5, 0.5]
     assert plain.reward_range == (0.0, 1.0)
-    assert plain.labels == rr.Labels()
+    assert plain.labels == Labels()
 
 
 @pytest.mark.parametrize("gamma", [0, 0.0, -0.0, 0.5, np.float64(0.25), np.float32(0.5), 1 - 2**-53])
@@ -373,8 +374,8 @@ def test_the_digest_changes_with_every_part_of_the_content() -> None:
 
 def test_the_digest_does_not_change_with_names_spelling_or_types() -> None:
     same = [
-        build(labels=rr.Labels(states=("a", "b"))),
-        build(labels=rr.Labels(actions=("l", "r"), layout=("..",))),
+        build(labels=Labels(states=("a", "b"))),
+        build(labels=Labels(actions=("l", "r"), layout=("..",))),
         build().with_source(ObjectSpec("some-v1")),
         build(initial=[0.5, 0.5]),
         build(reward_range=(-0.0, 1)),
@@ -429,7 +430,7 @@ def test_a_table_says_whether_it_was_estimated() -> None:
 
 @given(st.lists(st.text("#.SGF", min_size=3, max_size=3), min_size=1, max_size=4))
 def test_the_cells_of_a_map_are_its_states_line_by_line(lines: list[str]) -> None:
-    cells = list(rr.Labels(layout=tuple(lines)).cells())
+    cells = list(Labels(layout=tuple(lines)).cells())
     assert [(cell.row, cell.column) for cell in cells] == list(np.ndindex(len(lines), 3))
     assert "".join(cell.letter for cell in cells) == "".join(lines)
     assert [cell.state for cell in cells if cell.letter == "#"] == [None] * "".join(lines).count("#")
@@ -437,7 +438,7 @@ def test_the_cells_of_a_map_are_its_states_line_by_line(lines: list[str]) -> Non
     assert states == list(range(len(states)))
     assert {cell.letter for cell in cells if cell.open} <= set(".SF")
     assert not any(cell.letter in ".SF" for cell in cells if not cell.open)
-    assert list(rr.Labels().cells()) == []
+    assert list(Labels().cells()) == []
 
 
 # --- bad input -------------------------------------------------------------------------------
@@ -679,14 +680,14 @@ def test_a_number_of_actions_that_is_none_is_refused(n_actions: Any) -> None:
 @pytest.mark.parametrize(
     ("labels", "name"),
     [
-        (rr.Labels(states=("a", "b")), "labels.states"),
-        (rr.Labels(actions=()), "labels.actions"),
-        (rr.Labels(layout=("..", "..")), "labels.layout"),
-        (rr.Labels(layout=("..", ".")), "labels.layout"),
+        (Labels(states=("a", "b")), "labels.states"),
+        (Labels(actions=()), "labels.actions"),
+        (Labels(layout=("..", "..")), "labels.layout"),
+        (Labels(layout=("..", ".")), "labels.layout"),
     ],
     ids=repr,
 )
-def test_wrong_numbers_of_labels_are_refused(labels: rr.Labels, name: str) -> None:
+def test_wrong_numbers_of_labels_are_refused(labels: Labels, name: str) -> None:
     check_refused(lambda: from_outcomes(good_outcomes(), labels=labels), name)
 
 

@@ -18,10 +18,11 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl import testing
-from replicable_rl.audit import jobs
+from replicable_rl.audit import jobs, read_audits
 from replicable_rl.pages.audits import store_page
-from replicable_rl.registry import ALGORITHMS, PROBLEMS
-from replicable_rl.runs import LEVELS, in_order
+from replicable_rl.problem import greedy
+from replicable_rl.registry import ALGORITHMS, PROBLEMS, build
+from replicable_rl.runs import LEVELS, Drawn, ObjectSpec, RunSpec, in_order
 from replicable_rl.runs.specs import algorithm_spec
 from replicable_rl.solve import solve_as
 from tests.commands import Result, run_here
@@ -46,7 +47,7 @@ def doors(own: ModuleType) -> rr.TabularMDP:
 
 @pytest.fixture
 def algorithm(own: ModuleType) -> Any:
-    return rr.build(rr.ObjectSpec("good-enough-v1", {"epsilon": 0.05}))
+    return build(ObjectSpec("good-enough-v1", {"epsilon": 0.05}))
 
 
 @pytest.fixture
@@ -76,12 +77,12 @@ def test_solve(doors: rr.TabularMDP, algorithm: Any) -> None:
     assert run.policy.tolist() == [0, 0]  # the first of two doors that are equally good
     assert run.output("good-actions").tolist() == [[1, 1], [1, 1]]
     assert run.samples == 4 * 1000
-    assert run.spec == rr.RunSpec(
-        rr.ObjectSpec("two-doors-v1"), rr.ObjectSpec("good-enough-v1", {"epsilon": 0.05}), 2023, rr.Drawn(1)
+    assert run.spec == RunSpec(
+        ObjectSpec("two-doors-v1"), ObjectSpec("good-enough-v1", {"epsilon": 0.05}), 2023, Drawn(1)
     )
     assert set(run.claims.missing) == {"accuracy", "replicability"}
-    assert rr.build(run.spec.problem) == doors
-    assert rr.build(run.spec.algorithm) == algorithm
+    assert build(run.spec.problem) == doors
+    assert build(run.spec.algorithm) == algorithm
 
 
 @pytest.mark.parametrize("kind", [testing.PerSample, None])
@@ -94,7 +95,7 @@ def test_a_source_is_given_in_place_of_its_table(own: ModuleType, kind: Any) -> 
     run = rr.solve(source, rr.PhasedVI(0.2, 0.1, calls=100, iterations=5), shared_seed=1, sample_seed=1)
     assert run.samples == 4 * 100 * 5
     assert run.spec is not None
-    assert (run.spec.problem, run.spec.sample) == (source.spec, rr.Drawn(1, "own"))
+    assert (run.spec.problem, run.spec.sample) == (source.spec, Drawn(1, "own"))
 
 
 def test_a_source_that_does_not_play_is_refused_to_who_needs_episodes(own: ModuleType, doors: rr.TabularMDP) -> None:
@@ -175,7 +176,7 @@ def test_a_store_resumes_and_extends(
     assert len(made) == 26  # other samples are other runs
     with rr.RunStore(path) as store:
         assert sorted((family.sampler, runs) for family, runs in store.families()) == [("counts-v1", 18), ("own", 8)]
-        read = {result.spec.sampler: result for result in rr.read_audits(store)}
+        read = {result.spec.sampler: result for result in read_audits(store)}
         assert set(read) == {"counts-v1", "own"}
         assert read["counts-v1"].runs == larger.runs
         assert read["counts-v1"].levels == ("good-actions", "policy")
@@ -215,7 +216,7 @@ def test_an_audit_that_is_killed_goes_on_where_it_was(
     assert ended.returncode == -signal.SIGKILL
     with rr.RunStore(path) as store:
         ((_, kept),) = store.families()
-        (part,) = rr.read_audits(store)
+        (part,) = read_audits(store)
     assert 31 <= kept <= 40
     assert (len(part.runs), part.runs_asked) == (kept // 2 * 2, 60)
     resumed = rr.audit(doors, algorithm, shared_seeds=30, store=path)
@@ -323,7 +324,7 @@ def test_a_level_alone_is_the_one_that_is_meant(alone: Callable[..., Result], tm
     told = json.loads(alone("audit", "--store", "runs.sqlite", "--json").out)
     assert [one["level"] for one in told] == ["first-reward"]
     with rr.RunStore(tmp_path / "runs.sqlite") as store:
-        (result,) = rr.read_audits(store)
+        (result,) = read_audits(store)
     assert result.level == "first-reward"
     assert result.agreement() == result.agreement("first-reward")
     assert (result.meets(0.5), result.meets(0.999), result.verdict()) == (True, None, True)
@@ -378,7 +379,7 @@ class Lying(rr.Algorithm):
 
     def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
         counts = source.draw(7, rng)
-        policy = rr.greedy(counts.mean(counts.reward).reshape(source.n_states, source.n_actions))
+        policy = greedy(counts.mean(counts.reward).reshape(source.n_states, source.n_actions))
         return rr.Run.of({"strong": [1], "policy": policy})
 
 

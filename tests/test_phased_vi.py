@@ -15,6 +15,7 @@ from replicable_rl.algorithms import phased_vi as module
 from replicable_rl.algorithms.phased_vi import Iterated
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.experiments.cost.prediction import predicted_disagreement
+from replicable_rl.problem import greedy
 from replicable_rl.problem.source import as_source
 from replicable_rl.queries import Means, Query, RStat
 from replicable_rl.randomness import sample_stream
@@ -138,7 +139,7 @@ def test_same_value_implies_same_policy_whatever_the_units() -> None:
     shifted = rr.TabularMDP(rows, n_actions=4, gamma=0.9)
     for seed in range(20):
         run = rr.solve(shifted, rr.PhasedVI(0.1, 0.001, calls=10**15), shared_seed=1, sample_seed=SEED + seed)
-        assert run.policy.tolist() == rr.greedy(run.q).tolist()
+        assert run.policy.tolist() == greedy(run.q).tolist()
     hopeless = rr.TabularMDP(rows._replace(reward=rows.reward + 1e9), n_actions=4, gamma=0.9)
     with pytest.raises(rr.InvalidInput, match="Subtract a constant from the rewards"):
         rr.solve(hopeless, THEOREM, shared_seed=1, sample_seed=1)

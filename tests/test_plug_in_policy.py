@@ -16,15 +16,18 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
+from replicable_rl.audit import read_audits
 from replicable_rl.cli.main import main
 from replicable_rl.errors import InvalidFile, InvalidInput, SampleSizeTooLarge
 from replicable_rl.files import Parts
 from replicable_rl.pages.audits import store_page
 from replicable_rl.pages.page import render
 from replicable_rl.planning.exact import optimal_values
+from replicable_rl.problem import greedy
 from replicable_rl.randomness import SharedRandomness
+from replicable_rl.registry import build
 from replicable_rl.rules import SHIPPED, Decision, EmpiricalModel
-from replicable_rl.runs import CERTIFICATE, THIS_SEED
+from replicable_rl.runs import CERTIFICATE, THIS_SEED, ObjectSpec
 from replicable_rl.runs.specs import algorithm_spec
 from replicable_rl.testing import check_algorithm
 
@@ -79,7 +82,7 @@ def test_a_rule_on_a_problem(rule: str, problem: Callable[[], Any], size: dict[s
     assert f"decided from {one.samples} samples" in str(one.status)
     assert one.fingerprints.keys() == other.fingerprints.keys()
     if "value" in one.fingerprints:
-        assert (one.policy == rr.greedy(one.q)).all()
+        assert (one.policy == greedy(one.q)).all()
     assert "model" not in one.outputs
 
 
@@ -191,11 +194,11 @@ def test_runs_are_stored_resumed_and_shown(tmp_path: Path) -> None:
     assert "the panel shows its actions in both runs" in page
     assert CUTS.digest[:12] in page
     with rr.RunStore(path) as store:
-        assert len(rr.read_audits(store)) == len(results)
+        assert len(read_audits(store)) == len(results)
 
 
 def test_an_algorithm_is_made_from_its_id_and_from_its_spec() -> None:
-    assert rr.build(rr.ObjectSpec("plug-in-policy-v1", {**PROMISE, "rule": "tolerance"})) == plug_in(rule="tolerance")
+    assert build(ObjectSpec("plug-in-policy-v1", {**PROMISE, "rule": "tolerance"})) == plug_in(rule="tolerance")
     rules = (
         *RULES,
         rr.rules.RandomTolerance(0.01),
@@ -208,7 +211,7 @@ def test_an_algorithm_is_made_from_its_id_and_from_its_spec() -> None:
     for rule in rules:
         algorithm = plug_in(rule=rule, samples=9)
         spec = algorithm_spec(algorithm)
-        assert rr.build(rr.ObjectSpec.from_json(json.loads(json.dumps(spec.to_json())))) == algorithm
+        assert build(ObjectSpec.from_json(json.loads(json.dumps(spec.to_json())))) == algorithm
         specs.add(spec)
     assert len(specs) == len(rules)
     assert algorithm_spec(plug_in(rule=rr.rules.RandomTolerance(0.01))).params["rule"] == {
@@ -216,7 +219,7 @@ def test_an_algorithm_is_made_from_its_id_and_from_its_spec() -> None:
         "tolerance": 0.01,
     }
     with pytest.raises(InvalidInput, match=r"^PlugInPolicy: published cuts must be given"):
-        rr.build(algorithm_spec(plug_in(rule=rr.rules.PublishedCuts(CUTS))))
+        build(algorithm_spec(plug_in(rule=rr.rules.PublishedCuts(CUTS))))
 
 
 def test_identities_differ_with_everything_that_decides() -> None:

@@ -21,7 +21,10 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl import compiled, progress
+from replicable_rl.audit import run_audits
 from replicable_rl.cli import progress as cli_progress
+from replicable_rl.diagnose import calibrate
+from replicable_rl.logs import Dataset
 from replicable_rl.progress import announce, is_heard, listening, quiet, report, track, unheard, within
 
 MDP = rr.make("chain-v1")
@@ -45,15 +48,15 @@ VERBS: dict[str, Callable[[], Any]] = {
         [_log(), _log([0.0, 0.5] * 10)], rr.PlugInPolicy(0.25, 0.1, 0.25), shared_seeds=2
     ),
     "audit_callable": lambda: rr.audit_callable(train, shared_seeds=2),
-    "run_audits": lambda: list(rr.run_audits([rr.audit(MDP, QUICK, shared_seeds=2).spec], rr.RunStore())),
-    "calibrate": lambda: rr.calibrate(MDP, PLUG_IN, start=4, most=8, shared_seeds=4),
+    "run_audits": lambda: list(run_audits([rr.audit(MDP, QUICK, shared_seeds=2).spec], rr.RunStore())),
+    "calibrate": lambda: calibrate(MDP, PLUG_IN, start=4, most=8, shared_seeds=4),
     "compare": lambda: rr.compare(MDP, algorithms=[PLUG_IN], start=4, most=8, shared_seeds=4),
     "diagnose": lambda: rr.diagnose(_log(), resamples=3),
     "Diagnosis.rules": lambda: rr.diagnose(_log(), resamples=3).rules(),
 }
 
 
-def _log(reward: list[float] | None = None) -> rr.Dataset:
+def _log(reward: list[float] | None = None) -> Dataset:
     return rr.from_transitions(LOG if reward is None else LOG | {"reward": reward}, gamma=0.5, reward_range=(0.0, 1.0))
 
 
@@ -126,7 +129,7 @@ def test_another_thread_opens_no_second_bar(views: list[View]) -> None:
 def test_a_result_of_many_is_handed_out_without_a_bar(views: list[View]) -> None:
     spec = rr.audit(MDP, QUICK, shared_seeds=2).spec
     before = len(views)
-    for _ in rr.run_audits([spec, spec], rr.RunStore()):
+    for _ in run_audits([spec, spec], rr.RunStore()):
         assert not is_heard()
     assert len(views) > before
 

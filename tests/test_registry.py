@@ -17,25 +17,27 @@ from replicable_rl.cli.options import whole
 from replicable_rl.cli.problems import resolve_problem
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.pages.commands import parse_object
+from replicable_rl.problem import greedy
 from replicable_rl.registry import (
     PROBLEMS,
+    build,
     make,
     unshipped_levels,
 )
-from replicable_rl.runs import ObjectSpec
+from replicable_rl.runs import Drawn, ObjectSpec, RunSpec
 
 NEEDED: dict[str, dict[str, Any]] = {"gridworld-v1": {"layout": "S.#/..G"}}  # what has no default
 QUICK = rr.PhasedVI(0.2, 0.05, calls=100, iterations=3)
 
 
-def rebuild(spec: rr.RunSpec) -> rr.Run:
+def rebuild(spec: RunSpec) -> rr.Run:
     """Run again from nothing but the text of a spec."""
-    read = rr.RunSpec.from_json(json.loads(json.dumps(spec.to_json(), allow_nan=False)))
+    read = RunSpec.from_json(json.loads(json.dumps(spec.to_json(), allow_nan=False)))
     assert read == spec
     assert read.digest == spec.digest
     return rr.solve(
         make(read.problem.id, **read.problem.params),
-        rr.build(read.algorithm),
+        build(read.algorithm),
         shared_seed=read.shared_seed,
         sample_seed=read.sample_seed,
     )
@@ -122,11 +124,11 @@ def test_parameters_equal_to_the_default_are_no_part_of_the_spec(id: str, defaul
 
 @pytest.mark.parametrize("calls", [1, 2**53 - 1, 2**53 + 1, -(2**70)])
 def test_big_integers_survive_json(calls: int) -> None:
-    spec = rr.RunSpec(
-        ObjectSpec("chain-v1"), ObjectSpec("rpvi-v1", {"calls": calls, "other": [calls]}), 2**64 - 1, rr.Drawn(0)
+    spec = RunSpec(
+        ObjectSpec("chain-v1"), ObjectSpec("rpvi-v1", {"calls": calls, "other": [calls]}), 2**64 - 1, Drawn(0)
     )
     text = json.dumps(spec.to_json())
-    read = rr.RunSpec.from_json(json.loads(text))
+    read = RunSpec.from_json(json.loads(text))
     assert read == spec
     assert read.algorithm.params["calls"] == calls
     assert type(read.algorithm.params["calls"]) is int
@@ -134,9 +136,9 @@ def test_big_integers_survive_json(calls: int) -> None:
     assert read.digest == spec.digest
     assert len(spec.digest) == 64
     # A reader that only knows doubles, as JavaScript does, reads the same bytes.
-    assert rr.RunSpec.from_json(json.loads(text, parse_int=lambda digits: int(float(digits)))) == spec
-    neighbour = rr.RunSpec(
-        spec.problem, ObjectSpec("rpvi-v1", {"calls": calls + 1, "other": [calls]}), 2**64 - 1, rr.Drawn(0)
+    assert RunSpec.from_json(json.loads(text, parse_int=lambda digits: int(float(digits)))) == spec
+    neighbour = RunSpec(
+        spec.problem, ObjectSpec("rpvi-v1", {"calls": calls + 1, "other": [calls]}), 2**64 - 1, Drawn(0)
     )
     assert neighbour.digest != spec.digest
 
@@ -226,13 +228,13 @@ def test_unknown_ids(id: str, message: str) -> None:
         (lambda: make("gridworld-v1"), r"^gridworld-v1: parameter 'layout' is needed and was not given\.$"),
         (lambda: make("gridworld-v1", layout=np.array(["S.G"])), r"^gridworld-v1: parameter 'layout' must be"),
         (lambda: make("gymnasium/FrozenLake-v1", env=3), r"^FrozenLake-v1: there is no parameter 'env'"),
-        (lambda: rr.build(ObjectSpec("rpvi-v1", {"id": "x"})), r"^rpvi-v1: there is no parameter 'id'"),
+        (lambda: build(ObjectSpec("rpvi-v1", {"id": "x"})), r"^rpvi-v1: there is no parameter 'id'"),
         (
-            lambda: rr.build(ObjectSpec("rpvi-v1", {"epsilon": 0.1, "delta": 0.01})),
+            lambda: build(ObjectSpec("rpvi-v1", {"epsilon": 0.1, "delta": 0.01})),
             r"^rpvi-v1: parameter 'rho' is needed",
         ),
         (
-            lambda: rr.build(ObjectSpec("phased-vi-v1", {"rho": 1})),
+            lambda: build(ObjectSpec("phased-vi-v1", {"rho": 1})),
             r"^phased-vi-v1: there is no parameter 'rho'\. It has: epsilon",
         ),
     ],
@@ -295,7 +297,7 @@ class Mine(rr.Algorithm):
     id: ClassVar[str] = "mine-v1"
 
     def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
-        policy = rr.greedy(source.draw(self.m, rng).count[:4].reshape(2, 2))
+        policy = greedy(source.draw(self.m, rng).count[:4].reshape(2, 2))
         return rr.Run.of({"policy": policy}, samples=self.m * 2)
 
 
@@ -305,8 +307,8 @@ def test_an_id_of_your_own_builds_runs_and_reads_back() -> None:
     mdp = make("tiny-v1", p=0.25)
     assert mdp.spec == ObjectSpec("tiny-v1", {"p": 0.25})
     assert make("tiny-v1", p=0.5).spec.text == "tiny-v1"
-    assert rr.build(mdp.spec) == mdp == resolve_problem("tiny-v1:p=0.25")
-    assert rr.build(ObjectSpec("mine-v1", {"m": 5})) == Mine(5)
+    assert build(mdp.spec) == mdp == resolve_problem("tiny-v1:p=0.25")
+    assert build(ObjectSpec("mine-v1", {"m": 5})) == Mine(5)
     run = rr.solve(make("tiny-v1"), QUICK, shared_seed=1, sample_seed=2)
     assert run.spec is not None
     assert rebuild(run.spec) == run

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.audit import repeats, run_audits
+from replicable_rl.audit import AuditResult, read_audits, repeats, run_audits
 from replicable_rl.cli import main
 from replicable_rl.errors import InvalidFile
 from replicable_rl.pages.audits import store_page
@@ -204,7 +204,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module(name)
 
 
-def is_said(result: rr.AuditResult) -> None:
+def is_said(result: AuditResult) -> None:
     assert result.warnings[0].startswith(SAID)
     assert result.table().startswith(f"Warning: {SAID}")
     assert result.verdict() is None
@@ -224,7 +224,7 @@ def test_code_that_remembers_is_found(name: str, module: Any, tmp_path: Path) ->
     is_said(result)
     is_said(rr.audit_callable(train, **options))
     with rr.RunStore(store) as opened:
-        (read,) = rr.read_audits(opened)
+        (read,) = read_audits(opened)
         is_said(read)
     assert main(["--quiet", "audit", "--store", str(store), "--require", "0.3"]) == 3
     assert SAID in repr(store_page(store).page)
@@ -451,7 +451,7 @@ def test_that_nothing_could_be_made_again_is_said(
     started = time.monotonic()
     with rr.RunStore(tmp_path / "runs.sqlite") as store:
         result = rr.audit_callable((code or fails)(os.getpid()), shared_seeds=40, store=store, version="1")
-        (read,) = rr.read_audits(store)
+        (read,) = read_audits(store)
     for one in (result, read):
         (said,) = one.warnings
         assert said.startswith("No run could be made again")
@@ -477,7 +477,7 @@ def test_no_verdict_before_runs_were_made_again(tmp_path: Path) -> None:
         with pytest.raises(KeyboardInterrupt):
             rr.audit_callable(train, **options)
     with rr.RunStore(tmp_path / "runs.sqlite") as store:
-        (read,) = rr.read_audits(store)
+        (read,) = read_audits(store)
     assert read.agreement().same == 40
     assert read.meets(0.8) is None
     assert read.warnings[0].startswith("No run was made again")
@@ -485,13 +485,13 @@ def test_no_verdict_before_runs_were_made_again(tmp_path: Path) -> None:
     assert rr.audit_callable(train, **options).meets(0.8) is True
     assert not made
     with rr.RunStore(tmp_path / "runs.sqlite") as store:
-        (read,) = rr.read_audits(store)
+        (read,) = read_audits(store)
         assert read.meets(0.8) is True
         assert rr.audit_callable(train, **options).repeats == read.repeats  # once is enough
         with store._session(write=True) as connection:
             connection.execute("UPDATE repeats SET json = replace(json, 'true', 'false')")
         with pytest.raises(InvalidFile, match="a row of repeats was changed"):
-            rr.read_audits(store)
+            read_audits(store)
 
 
 def test_runs_that_changed_code_made_are_found(tmp_path: Path) -> None:

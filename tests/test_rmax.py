@@ -10,6 +10,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge
+from replicable_rl.problem import gridworld
 from replicable_rl.runs import FIXED_SEED
 from replicable_rl.runs.specs import algorithm_spec
 from replicable_rl.sampling import EpisodeCounts
@@ -259,7 +260,7 @@ def test_one_state_one_action() -> None:
 
 
 def test_deterministic_transitions_are_learned_exactly() -> None:
-    mdp = rr.gridworld("S..G", slip=0.0)
+    mdp = gridworld("S..G", slip=0.0)
     run = solve(mdp, horizon=60)
     assert run.model is not None
     known = np.flatnonzero(run.model.rows.reward == mdp.rows.reward)

@@ -21,8 +21,10 @@ import pytest
 from gymnasium.envs.toy_text import FrozenLakeEnv
 
 import replicable_rl as rr
+from replicable_rl.audit import AuditResult
 from replicable_rl.canonical import json_digest
 from replicable_rl.errors import InvalidInput
+from replicable_rl.runs import ObjectSpec
 from replicable_rl.training.sb3 import StableBaselines3, TrainedPolicy
 from replicable_rl.training.sb3_library import seed_of
 
@@ -377,12 +379,12 @@ def test_a_store_knows_training_code_by_its_settings_and_its_version(tmp_path: P
     with pytest.raises(InvalidInput, match=f"audit_callable: {train.name} is code of your own, .* version='1'"):
         rr.audit_callable(train, shared_seeds=1, store=store)
     one, again = (rr.audit_callable(train, shared_seeds=1, store=store, version="1") for _ in range(2))
-    assert one.algorithm == rr.ObjectSpec("stable-baselines3/DQN", train.params | {"version": "1", **_probe(one)})
+    assert one.algorithm == ObjectSpec("stable-baselines3/DQN", train.params | {"version": "1", **_probe(one)})
     assert again.seconds == one.seconds  # found, not trained again
     assert (one.spec.shared, one.spec.fresh) == (train.shared_randomness, train.fresh_randomness)
 
 
-def _probe(result: rr.AuditResult) -> dict[str, Any]:
+def _probe(result: AuditResult) -> dict[str, Any]:
     return {"probe": result.algorithm.params["probe"]}
 
 
@@ -488,7 +490,7 @@ def test_a_schedule_is_known_by_its_settings_and_a_function_by_its_name(tmp_path
 
 
 def test_an_environment_that_repeats_itself_is_warned_of() -> None:
-    def audit(*share: str, **options: Any) -> rr.AuditResult:
+    def audit(*share: str, **options: Any) -> AuditResult:
         return rr.audit_callable(untrained(share=share, **options), shared_seeds=2)
 
     still = {"env_options": {"is_slippery": False}}

@@ -19,10 +19,12 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.algorithms import phased_vi
 from replicable_rl.algorithms.plan import Plan
+from replicable_rl.audit import AuditResult
 from replicable_rl.cli.plans import show_plans
 from replicable_rl.diagnose import sizes
+from replicable_rl.problem import greedy
 from replicable_rl.problem.shipped import two_goals
-from replicable_rl.runs import OURS, SHIPPED, Claim, Claims, LibraryClaim, provider
+from replicable_rl.runs import OURS, SHIPPED, Claim, Claims, LibraryClaim, ObjectSpec, provider
 from replicable_rl.store import RunStore
 from tests.statistics import Like
 
@@ -212,7 +214,7 @@ def test_a_file_is_believed_about_this_librarys_algorithms_alone(tmp_path: Path)
     rr.save(run, tmp_path / "ours")
     assert rr.load(tmp_path / "ours").claims == run.claims
     assert {claim.kind for claim in run.claims} == {"proved"}
-    spec = dataclasses.replace(run.spec, algorithm=rr.ObjectSpec("mine-v1"))  # type: ignore[type-var]  # it has one
+    spec = dataclasses.replace(run.spec, algorithm=ObjectSpec("mine-v1"))  # type: ignore[type-var]  # it has one
     rr.save(dataclasses.replace(run, spec=spec), tmp_path / "mine")
     says_nothing_proved(rr.load(tmp_path / "mine"))
     assert {claim.kind for claim in Claims.from_json(run.claims.to_json())} == {"stated"}
@@ -323,7 +325,7 @@ class Fickle(rr.Algorithm):
         source.draw(1, rng)
         q = np.zeros_like(best.q) if is_bad else best.q
         claims = Claims() if is_bad and self.only_if_good else self.claims
-        return rr.Run.of({"value": q, "policy": rr.greedy(q)}, samples=12, claims=claims)
+        return rr.Run.of({"value": q, "policy": greedy(q)}, samples=12, claims=claims)
 
 
 RIVER = rr.make("riverswim-v1")  # the policy of zeros loses 0.46
@@ -337,7 +339,7 @@ def library(claim: Claim, kind: str) -> Claim:
     return LibraryClaim(**{**parts, "kind": kind})
 
 
-def audited(claim: Claim, bad: float, **options: Any) -> rr.AuditResult:
+def audited(claim: Claim, bad: float, **options: Any) -> AuditResult:
     return rr.audit(RIVER, Fickle(bad, Claims((claim,)), **options), shared_seeds=60)
 
 
@@ -429,7 +431,7 @@ def test_a_claim_that_allows_everything_hides_no_other(claim: Claim) -> None:
         assert bool(audited_as(said).refuted) is refuted
 
 
-def audited_as(claims: Sequence[tuple[Claim, ...]]) -> rr.AuditResult:
+def audited_as(claims: Sequence[tuple[Claim, ...]]) -> AuditResult:
     """Return an audit whose runs make these claims, each its own."""
     result = audited(claims[0][0], 0.5)
     runs = zip(result.runs, claims, strict=True)

@@ -16,6 +16,7 @@ import pytest
 from scipy import stats
 
 import replicable_rl as rr
+from replicable_rl.audit import AuditResult, RunFailed, read_audits
 from replicable_rl.audit.evidence import AuditSpec, Training
 from replicable_rl.audit.jobs import SolveJob, run_one_by_one
 from replicable_rl.audit.returns import mean_with_interval
@@ -23,13 +24,14 @@ from replicable_rl.canonical import from_record, record_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.pages.audits import store_page
 from replicable_rl.pages.page import write
-from replicable_rl.runs import ObjectSpec
+from replicable_rl.runs import Drawn, ObjectSpec, RunSpec
 from replicable_rl.runs.specs import algorithm_spec
+from replicable_rl.training import EpisodeReturns, visited_observations
 from replicable_rl.training.playing import acting
 
 CHAIN = rr.make("chain-v1")  # 5 states, 2 actions; to the left is best
 PROBE = np.linspace(-1.0, 1.0, 11)
-LAKE = rr.EpisodeReturns("FrozenLake-v1", episodes=2, env_options={"is_slippery": False})
+LAKE = EpisodeReturns("FrozenLake-v1", episodes=2, env_options={"is_slippery": False})
 GOOD = [2, 2, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0]  # straight to the goal of the lake that is not slippery
 
 
@@ -41,7 +43,7 @@ def earned(policy: list[int], seed: int) -> Any:
     return sum(policy) + np.random.default_rng(seed).normal(size=3)
 
 
-def flat(result: rr.AuditResult) -> str:
+def flat(result: AuditResult) -> str:
     return " ".join(result.table().split())
 
 
@@ -88,7 +90,7 @@ def test_returns_are_stored_with_the_runs_and_found_again(tmp_path: Path) -> Non
         calls.append(seed)
         return earned(policy, seed)
 
-    def audit(**options: Any) -> rr.AuditResult:
+    def audit(**options: Any) -> AuditResult:
         given: dict[str, Any] = {
             "shared_seeds": 3,
             "evaluate": counted,
@@ -108,7 +110,7 @@ def test_returns_are_stored_with_the_runs_and_found_again(tmp_path: Path) -> Non
     without = audit(evaluate=None, uniform=None)  # another identity: those runs have no returns
     assert without.returns is None
     with rr.RunStore(tmp_path / "runs.sqlite") as store:
-        read = next(one for one in rr.read_audits(store) if one.returns is not None)
+        read = next(one for one in read_audits(store) if one.returns is not None)
         assert read.returns is not None
         assert read.returns.per_run == again.returns.per_run
         assert read.warnings == again.warnings
@@ -122,7 +124,7 @@ def test_returns_are_stored_with_the_runs_and_found_again(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("wrong", [None, "a", [], [[1.0]], math.nan, [1.0, math.inf], True])
 def test_wrong_returns_are_one_sentence(wrong: Any) -> None:
-    with pytest.raises(rr.RunFailed, match=r"evaluate: what it returns must be one return, or a list"):
+    with pytest.raises(RunFailed, match=r"evaluate: what it returns must be one return, or a list"):
         rr.audit_callable(coins, shared_seeds=2, evaluate=lambda policy: wrong)
     if wrong is not None:
         with pytest.raises(InvalidInput, match=r"audit_callable: uniform must be one return, or a list"):
@@ -187,7 +189,7 @@ def test_the_first_column_of_action_values_is_the_first_action() -> None:
 
 
 def test_the_seed_of_episodes_decides_them() -> None:
-    slippery = rr.EpisodeReturns("CartPole-v1", episodes=3)
+    slippery = EpisodeReturns("CartPole-v1", episodes=3)
     one, same, other = (slippery(lambda observation: int(observation[2] > 0), seed) for seed in (1, 1, 2))
     assert one.tolist() == same.tolist() != other.tolist()
     assert 10 < slippery.uniform().mean() < 40
@@ -196,17 +198,17 @@ def test_the_seed_of_episodes_decides_them() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: rr.EpisodeReturns("FrozenLak-v1"), r"EpisodeReturns: no environment .* Did you mean 'FrozenLake-v1'"),
-        (lambda: rr.EpisodeReturns("FrozenLake-v1", 0), "episodes must be an integer from 1"),
-        (lambda: rr.EpisodeReturns("FrozenLake-v1", gamma=1.5), "gamma must be a discount"),
+        (lambda: EpisodeReturns("FrozenLak-v1"), r"EpisodeReturns: no environment .* Did you mean 'FrozenLake-v1'"),
+        (lambda: EpisodeReturns("FrozenLake-v1", 0), "episodes must be an integer from 1"),
+        (lambda: EpisodeReturns("FrozenLake-v1", gamma=1.5), "gamma must be a discount"),
         (lambda: LAKE([0, 1], seed=1), r"a table needs a row for every observation .* got 2 rows"),
         (lambda: LAKE("left", seed=1), "policy must be a function of an observation, one action"),
         (lambda: LAKE(lambda cell: 0.7, seed=1), r"the policy must choose an action of Discrete\(4\), got 0.7"),
         (lambda: LAKE(lambda cell: math.nan, seed=1), r"the policy must choose an action of Discrete\(4\), got nan"),
         (lambda: LAKE(lambda cell: [0.1, 0.9], seed=1), "the policy must choose an action of"),
         (lambda: LAKE(GOOD, seed=2**32), "seed must be an integer from 0 to 4294967295"),
-        (lambda: rr.visited_observations("FrozenLake-v1", n=0), "visited_observations: n must be an integer"),
-        (lambda: rr.visited_observations(3), "env must be the id of a Gymnasium environment, got 3"),  # type: ignore[arg-type]
+        (lambda: visited_observations("FrozenLake-v1", n=0), "visited_observations: n must be an integer"),
+        (lambda: visited_observations(3), "env must be the id of a Gymnasium environment, got 3"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_games(call: Callable[[], Any], message: str) -> None:
@@ -280,7 +282,7 @@ def test_runs_that_differ_without_fresh_data_are_not_said_to_have_nothing_fresh(
 
 
 def test_returns_no_better_than_the_uniform_policy_are_warned_of() -> None:
-    def audit(mean: float, uniform: Any) -> rr.AuditResult:
+    def audit(mean: float, uniform: Any) -> AuditResult:
         def evaluate(policy: Any, seed: int) -> float:
             return float(np.random.default_rng(seed).normal(mean, 1.0))
 
@@ -347,7 +349,7 @@ def test_a_store_without_the_table_does_not_say_that_epsilon_is_met(tmp_path: Pa
     two_arms = rr.TabularMDP.from_outcomes([[[(1.0, 0, 1.0)], [(1.0, 0, 0.0)]]], gamma=0.5)
     given: Any = {"problem": two_arms, "epsilon": 0.1, "rho": 0.2, "version": "1", "store": tmp_path / "runs.sqlite"}
     made = rr.audit_callable(lambda shared, sample: [1 - 0 * sample], shared_seeds=60, **given)
-    (read,) = rr.read_audits(rr.RunStore(tmp_path / "runs.sqlite"))  # which has the runs, and not the table
+    (read,) = read_audits(rr.RunStore(tmp_path / "runs.sqlite"))  # which has the runs, and not the table
     assert made.verdict() is False
     assert (read.mdp, read.meets(0.8), read.verdict()) == (None, True, None)
     assert "1−ρ = 0.8 met, ε = 0.1 not judged (losses are not known here)." in flat(read)
@@ -386,7 +388,7 @@ def test_a_store_keeps_what_each_audit_asked(tmp_path: Path) -> None:
     for tolerance in (0.02, 0.0, None):
         rr.audit_callable(gains, tolerance=tolerance, **options)
     with rr.RunStore(tmp_path / "runs.sqlite") as store:
-        read = rr.read_audits(store)
+        read = read_audits(store)
         assert {one.closeness.tolerance for one in read if one.closeness is not None} == {0.02, 0.0}
 
 
@@ -416,10 +418,10 @@ def test_observations_may_be_dictionaries_and_images() -> None:
 
 
 def test_visited_observations_follow_the_policy() -> None:
-    straight = rr.visited_observations("FrozenLake-v1", GOOD, n=50, env_options={"is_slippery": False})
+    straight = visited_observations("FrozenLake-v1", GOOD, n=50, env_options={"is_slippery": False})
     assert isinstance(straight, np.ndarray)
     assert straight.tolist() == [0, 1, 2, 6, 10, 14]  # the goal ends the episode: nobody acts there
-    every: list[Any] = [rr.visited_observations("FrozenLake-v1", n=20, distinct=False, seed=seed) for seed in (3, 3, 4)]
+    every: list[Any] = [visited_observations("FrozenLake-v1", n=20, distinct=False, seed=seed) for seed in (3, 3, 4)]
     assert len(every[0]) == 20
     assert np.array_equal(every[0], every[1])
     assert not np.array_equal(every[0], every[2])
@@ -445,7 +447,7 @@ class Scribble(gymnasium.Env[Any, Any]):
 def test_an_environment_may_write_into_what_it_gave_and_draw_from_its_spaces() -> None:
     gymnasium.register("Scribble-v0", lambda **_: Scribble(), disable_env_checker=True)
     try:
-        one, same = (rr.visited_observations("Scribble-v0", lambda o: 0, n=8, seed=3) for _ in range(2))
+        one, same = (visited_observations("Scribble-v0", lambda o: 0, n=8, seed=3) for _ in range(2))
     finally:
         del gymnasium.registry["Scribble-v0"]
     assert isinstance(one, np.ndarray)
@@ -467,7 +469,7 @@ def test_weights_are_compared_bit_by_bit(tmp_path: Path) -> None:
     odd = [(run.sample_seed or 0) % 2 for run in result.runs]
     assert result.agreement("bytes").same == sum(a == b for a, b in zip(odd[::2], odd[1::2], strict=True))
     with rr.RunStore(store) as opened:
-        (read,) = rr.read_audits(opened)
+        (read,) = read_audits(opened)
         assert read.runs[0].output("bytes") == result.runs[0].output("bytes")
         assert b'["w", "<f4", [2, 2]]' in read.runs[0].output("bytes")
     raw = rr.audit_callable(lambda shared, sample: b"%d" % (sample % 2), shared_seeds=20)
@@ -476,7 +478,7 @@ def test_weights_are_compared_bit_by_bit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [{"w": "text"}, b"", {}])
 def test_wrong_weights(wrong: Any) -> None:
-    with pytest.raises(rr.RunFailed, match="bytes must"):
+    with pytest.raises(RunFailed, match="bytes must"):
         rr.audit_callable(lambda shared, sample: wrong, shared_seeds=2)
 
 
@@ -536,7 +538,7 @@ def slowly(shared_seed: int, sample_seed: int) -> list[int]:
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_failed_run_keeps_its_traceback(n_jobs: int) -> None:
-    with pytest.raises(rr.RunFailed) as failed:
+    with pytest.raises(RunFailed) as failed:
         rr.audit_callable(deep, shared_seeds=2, n_jobs=n_jobs)
     told = failed.value.traceback
     assert told is not None
@@ -564,7 +566,7 @@ def test_a_pool_that_stops_while_it_is_handed_work_says_nothing(monkeypatch: pyt
         stop(self)
 
     monkeypatch.setattr(pool, "flag_executor_shutting_down", handed_work_and_stopped)
-    with pytest.raises(rr.RunFailed, match="exploded"):
+    with pytest.raises(RunFailed, match="exploded"):
         rr.audit_callable(slowly, shared_seeds=8, n_jobs=2)  # others are under way when the first has failed
     assert stopped  # pytest makes an error of what a thread raises
 
@@ -572,7 +574,7 @@ def test_a_pool_that_stops_while_it_is_handed_work_says_nothing(monkeypatch: pyt
 def test_a_refusal_in_the_name_of_an_algorithm_has_no_traceback() -> None:
     """It passes through `contextlib`, which was taken for somebody's own code."""
     mdp, algorithm = rr.make("two-goals-v1"), rr.PlugInPolicy(0.02, 0.01, 0.2, budget=20)
-    spec = rr.RunSpec(mdp.spec, algorithm_spec(algorithm), 1, rr.Drawn(1, "counts-v1"))
+    spec = RunSpec(mdp.spec, algorithm_spec(algorithm), 1, Drawn(1, "counts-v1"))
     (run,) = run_one_by_one(SolveJob(mdp, algorithm), [spec], "record", {})
     assert run.error == "PlugInPolicy: budget must allow one sample for each of the 32 pairs, got 20. Raise it."
     assert run.traceback is None

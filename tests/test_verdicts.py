@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
+from replicable_rl.audit import AuditResult, read_audits
 from replicable_rl.audit.accuracy import measure_accuracy
 from replicable_rl.audit.agreement import measure
 from replicable_rl.audit.evidence import AuditSpec, Training, audits_of
@@ -51,7 +52,7 @@ def keep(store: rr.RunStore, spec: AuditSpec, seeds: Sequence[int], differ: Sequ
 
 def judged(store: rr.RunStore, tmp_path: Path, run: Command, require: float) -> tuple[list[int], set[int]]:
     """The seeds that are judged, and what every way of judging a store says, as exit codes."""
-    (result,) = rr.read_audits(store)
+    (result,) = read_audits(store)
     seeds = [one.shared_seed for one in result.runs[:: result.spec.runs_per_seed]]
     code = {True: 0, False: 1, None: 3}
     codes = {run("audit", "--store", store.path, "--require", str(require)).code}
@@ -142,7 +143,7 @@ def test_seeds_cannot_be_picked_out_of_those_whose_runs_are_known(tmp_path: Path
         made.append(shared_seed)
         return [int(np.random.default_rng(sample_seed).integers(2))]
 
-    def audit(*seeds: int) -> rr.AuditResult:
+    def audit(*seeds: int) -> AuditResult:
         return rr.audit_callable(train, shared_seeds=seeds, store=tmp_path / "runs.sqlite", version="1")
 
     first = audit(*range(20))

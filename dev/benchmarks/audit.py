@@ -14,6 +14,7 @@ from pathlib import Path
 
 import replicable_rl as rr
 from dev.benchmarks.timing import At, Job, Measurement, all_cores, in_turns
+from replicable_rl.audit import AuditResult
 
 SMALL = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, iterations=1)
 THEOREM = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, iterations=100)  # as the paper lists it: the most iterations
@@ -74,7 +75,7 @@ def _many(
     """Yield the time of many runs, of the store's summary, of the same call again, and of its table."""
     problem, store = rr.make("two-goals-v1"), folder / f"{algorithm.iterations}-{seeds}-{jobs}.sqlite"
 
-    def audit() -> rr.AuditResult:
+    def audit() -> AuditResult:
         result = rr.audit(problem, algorithm, shared_seeds=seeds, store=store, n_jobs=jobs)
         for level in result.levels:
             result.agreement(level)
@@ -86,7 +87,7 @@ def _many(
                 opened.runs(family)
 
     at: At = {"runs": 2 * seeds, "of": name, "cores": jobs}
-    result: list[rr.AuditResult] = []
+    result: list[AuditResult] = []
     steps: dict[str, Callable[[], object]] = {
         "all runs": audit,
         "again, from the file": lambda: result.append(audit()),

@@ -24,7 +24,7 @@ from replicable_rl.audit.evidence import derived_seed
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.experiments.frontier.curves import stakes
 from replicable_rl.files import write_text
-from replicable_rl.logs import Dataset, Process
+from replicable_rl.logs import Dataset, Process, same_process
 from replicable_rl.logs.summary import ALARM
 from replicable_rl.randomness import sample_stream
 from replicable_rl.wording import number
@@ -141,7 +141,7 @@ def changed(extent: Extent) -> dict[str, Any]:
 
 
 def _p_value(one: Dataset, two: Dataset) -> float:
-    found = rr.same_process(one, two)
+    found = same_process(one, two)
     return 1.0 if found is None else found.p_value
 
 

@@ -150,7 +150,8 @@ def curve(found: Calibration, of: str = "agreement", *, ax: Any = None) -> Any:
     Examples
     --------
     >>> import replicable_rl as rr
-    >>> found = rr.calibrate(rr.make("two-goals-v1"), rr.PlugInPolicy(0.05, 0.01, 0.2), start=100, shared_seeds=400)
+    >>> from replicable_rl.diagnose import calibrate
+    >>> found = calibrate(rr.make("two-goals-v1"), rr.PlugInPolicy(0.05, 0.01, 0.2), start=100, shared_seeds=400)
     >>> ax = rr.plot.curve(found)
     """
     _check("plot.curve", "found", found, Calibration)

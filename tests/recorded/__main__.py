@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 
 import replicable_rl as rr
+from replicable_rl.logs import from_logs
+from replicable_rl.problem import gridworld
 
 Record = dict[str, Any]
 Case = Callable[[], Record]
@@ -62,7 +64,7 @@ def tables() -> dict[str, rr.TabularMDP]:
     return {
         "two-goals": rr.make("two-goals-v1", slip=0.3, gamma=0.9),
         "wide": rr.make("two-goals-wide-v1", slip=0.3, gamma=0.9),
-        "grid": rr.gridworld(["S..", ".#G", "..."], slip=0.2, gamma=0.8, goals={"G": 1.0}),
+        "grid": gridworld(["S..", ".#G", "..."], slip=0.2, gamma=0.8, goals={"G": 1.0}),
         "riverswim": rr.make("riverswim-v1", n_states=6, gamma=0.95, small_reward=0.005),
         "chain": rr.make("chain-v1", n_states=5, slip=0.2, gamma=0.95, small_reward=0.2),
         "garnet": rr.make("garnet-v1", n_states=12, n_actions=3, branching=3, gamma=0.8, seed=3),
@@ -411,7 +413,7 @@ def log_cases(folder: Path) -> Iterator[tuple[str, Case]]:
             yield f"diagnosed/{name}/{called}", partial(diagnosed, logs[name], log_rules()[called])
     for name in ("csv", "parquet-large", "several", "declared", "allowed"):
         yield f"published/{name}", partial(published, logs[name], logs[name], affordable, drawn=False)
-    pair = rr.from_logs([rows("one", 800), rows("two", 800)], gamma=0.9, done="done", reward_range=(0.0, 1.25))
+    pair = from_logs([rows("one", 800), rows("two", 800)], gamma=0.9, done="done", reward_range=(0.0, 1.25))
     one, two = pair.values()
     yield "published/another", partial(published, one, two, affordable, drawn=False)
     for called, algorithm in log_rules().items():

@@ -5,6 +5,7 @@ from replicable_rl.audit.agreement import Agreement, Estimate
 from replicable_rl.audit.api import audit, audit_spec, opened_store
 from replicable_rl.audit.classes import OutputClass, PolicyValue
 from replicable_rl.audit.closeness import Closeness
+from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.audit.reading import read_audits
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.returns import Returns
@@ -16,6 +17,7 @@ __all__ = [
     "Accuracy",
     "Agreement",
     "AuditResult",
+    "AuditSpec",
     "Closeness",
     "Estimate",
     "OutputClass",

@@ -90,7 +90,7 @@ def calibrate(
     Examples
     --------
     >>> import replicable_rl as rr
-    >>> found = rr.calibrate(rr.make("two-goals-v1"), rr.PlugInPolicy(0.05, 0.01, 0.2), start=100, shared_seeds=400)
+    >>> found = calibrate(rr.make("two-goals-v1"), rr.PlugInPolicy(0.05, 0.01, 0.2), start=100, shared_seeds=400)
     >>> found.met, found.size, found.samples
     (True, 100, 3200)
     """

@@ -134,7 +134,7 @@ def check_algorithm(
     ...         counts = source.draw(self.m, rng)
     ...         q = counts.mean(counts.reward).reshape(source.n_states, source.n_actions)
     ...         return rr.Run.of(
-    ...             {"value": q, "policy": rr.greedy(q)}, samples=self.m * q.size,
+    ...             {"value": q, "policy": q.argmax(axis=1)}, samples=self.m * q.size,
     ...             status=rr.Status(rr.StatusCode.COMPLETED, "looked one step ahead"))
     >>> print(check_algorithm(Myopic(100), problems=[rr.make("chain-v1")]))
     myopic-v1:m=100 conforms
