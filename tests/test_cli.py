@@ -630,8 +630,8 @@ INTERRUPTED = "replicable-rl: interrupted; nothing was half-written.\n"
 def test_interrupted_when_piped(tmp_path: Path) -> None:
     """Exit 130 and one line; nothing is saved, and no progress bar was shown."""
     code = (
-        "import sys, pathlib; from replicable_rl.cli import main, progress\n"
-        "progress._line_a_minute = lambda: lambda *_: pathlib.Path(sys.argv[1]).touch()\n"
+        "import sys, pathlib; from replicable_rl import progress; from replicable_rl.cli import main\n"
+        "progress._Latest.note = lambda *_: pathlib.Path(sys.argv[1]).touch()\n"
         "sys.exit(main(sys.argv[2:]))"
     )
     started, place = tmp_path / "started", tmp_path / "place"

@@ -18,9 +18,7 @@ import typer
 import replicable_rl as rr
 from replicable_rl.audit import audit_spec, read_audits, run_audits
 from replicable_rl.audit.evidence import audits_of
-from replicable_rl.cli import progress
 from replicable_rl.cli.main import app
-from replicable_rl.progress import report
 from tests.commands import run_here
 from tests.test_cli import COMMAND, Run, environment, plain, read_all, terminal
 
@@ -183,23 +181,6 @@ def test_bar_with_rate_and_time_left_on_a_terminal() -> None:
     assert process.returncode == 0
     assert "runs ━" in shown
     assert "/800 " in shown
-    assert "/s " in shown
-    assert " s left" in shown
-
-
-def test_one_line_a_minute_when_piped(
-    a_minute: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(progress, "_MINUTE", a_minute)
-    clock = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    with progress.progress_bar():
-        for done in range(1, 1000):
-            clock[0] += 0.25
-            report("runs", done, 1000)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 4  # 250 seconds
-    assert lines[0] == "240 of 1000 runs, 4/s, 3 min 10 s left"
 
 
 def test_ctrl_c_keeps_what_has_finished(tmp_path: Path) -> None:

@@ -33,11 +33,11 @@ from replicable_rl.cli.output import (
     text_width,
 )
 from replicable_rl.cli.problems import is_log, resolve_problem
-from replicable_rl.cli.progress import progress_bar
 from replicable_rl.errors import InvalidFile, InvalidInput, check_choice, check_in_open_interval
 from replicable_rl.files import replacing, write_csv
 from replicable_rl.pages.audit_tables import summary_lines
 from replicable_rl.pages.commands import parse_object
+from replicable_rl.progress import bar as progress_bar
 from replicable_rl.runs import check_level
 from replicable_rl.store import RunStore
 from replicable_rl.wording import number, plural

@@ -18,11 +18,11 @@ from replicable_rl.cli.options import (
 )
 from replicable_rl.cli.output import EXIT_CODES, print_all, print_json, saying_what_is_kept, text_width
 from replicable_rl.cli.problems import refuse_log, resolve_problem
-from replicable_rl.cli.progress import progress_bar
 from replicable_rl.diagnose import Calibration, Comparison, calibrate, compare
 from replicable_rl.errors import InvalidInput
 from replicable_rl.files import replacing
 from replicable_rl.plotting import check_figure_name
+from replicable_rl.progress import bar as progress_bar
 
 Confidence = Annotated[float, Option(metavar="X", help="How sure all intervals are together.")]
 Start = Annotated[str | None, Option(metavar="N", help="The smallest size to try.")]

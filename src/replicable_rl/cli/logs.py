@@ -10,11 +10,11 @@ from replicable_rl.cli.columns import in_options, naming_options, read_log, with
 from replicable_rl.cli.options import AsJson, algorithm_options, build_algorithm, given_options, refuse_early, whole
 from replicable_rl.cli.output import print_all, print_json, print_note, terminal_width
 from replicable_rl.cli.problems import refuse_problem
-from replicable_rl.cli.progress import progress_bar
 from replicable_rl.diagnose import diagnose
 from replicable_rl.errors import check_in_open_interval
 from replicable_rl.files import replacing
 from replicable_rl.pages.diagnosis_text import save_diagnosis
+from replicable_rl.progress import bar as progress_bar
 
 _WIDEST = 100  # columns of text that reads well
 _USUAL: dict[str, Any] = {"epsilon": 0.05, "delta": 0.05, "rho": 0.2}

@@ -29,12 +29,12 @@ from replicable_rl.cli.options import (
 )
 from replicable_rl.cli.output import drop_output, print_error, print_json
 from replicable_rl.cli.problems import ProblemOrLog, find_problem
-from replicable_rl.cli.progress import progress_bar
 from replicable_rl.cli.publish import publish_command
 from replicable_rl.cli.report import report_command
 from replicable_rl.cli.reproduce import reproduce_command
 from replicable_rl.errors import InvalidInput
 from replicable_rl.files import replacing
+from replicable_rl.progress import bar as progress_bar
 from replicable_rl.registry import save as save_thing
 from replicable_rl.solve import plan, solve
 from replicable_rl.wording import sentence

@@ -17,10 +17,10 @@ from replicable_rl.cli.options import (
 )
 from replicable_rl.cli.output import print_json, print_note
 from replicable_rl.cli.problems import ProblemOrLog, find_problem
-from replicable_rl.cli.progress import progress_bar
 from replicable_rl.errors import InvalidInput
 from replicable_rl.files import replacing
 from replicable_rl.logs import Dataset
+from replicable_rl.progress import bar as progress_bar
 from replicable_rl.registry import save
 from replicable_rl.solve import publish
 

@@ -12,8 +12,8 @@ import typer
 
 from replicable_rl import experiments
 from replicable_rl.cli.output import print_all, print_note, text_width
-from replicable_rl.cli.progress import progress_bar
 from replicable_rl.errors import InvalidFile, InvalidInput
+from replicable_rl.progress import bar as progress_bar
 
 if TYPE_CHECKING:
     from replicable_rl.experiments.experiment import Comparison
