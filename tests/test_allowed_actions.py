@@ -28,6 +28,7 @@ from replicable_rl.registry import ALGORITHMS
 from replicable_rl.rules import SHIPPED, EmpiricalModel, Margin, RoundedQ, Tuning
 from replicable_rl.testing import PerSample
 from replicable_rl.testing.counting import counting
+from replicable_rl.theory.decisions import ROUNDING
 from replicable_rl.theory.phased_vi import Schedule
 from tests.statistics import ALPHA, SEED, goodness_of_fit, sampled_log
 
@@ -446,9 +447,10 @@ def test_forbidden_pairs_have_no_edges_to_keep_away_from() -> None:
         edges = (offset[:, :, None] + np.arange(-1, 12)) * 0.1
         distance = np.where((edges > 0.0) & (edges <= 1.0), np.abs(model.q[:, :, None] - edges), np.inf).min(axis=2)
         for by, sure in ((1.0 - 1e-6, True), (1.0 + 1e-6, False)):
-            margin = Margin.of(model, 0.1)._replace(q=np.full((S, A), by * distance[mdp.allowed].min()))
-            tuning = Tuning(0.1, 0.1, margin=margin)
-            assert RoundedQ(0.1).decide(model, SharedRandomness(seed), tuning).sure == sure
+            nearest = distance[mdp.allowed].min()
+            margin = Margin.of(model, 0.1)._replace(w=np.full((S, A), by * nearest), other=-ROUNDING)
+            decision = RoundedQ(0.1).decide(model, SharedRandomness(seed), Tuning(0.1, 0.1))
+            assert decision.sure(margin) == sure
 
 
 def test_the_first_policy_of_rmax_is_uniform_over_what_is_allowed() -> None:

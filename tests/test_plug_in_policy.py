@@ -318,7 +318,7 @@ def test_a_rule_of_ones_own_that_calls_itself_sure_proves_nothing() -> None:
         id: ClassVar[str] = "boasts"
 
         def decide(self, *given: Any) -> rr.rules.Decision:
-            return super().decide(*given)._replace(sure=True)
+            return super().decide(*given)._replace(sure=lambda margin: True)
 
     algorithm = plug_in(rule=Boasts(), samples=1000)
     assert not list(rr.solve(GRID, algorithm, shared_seed=1, sample_seed=1).claims)

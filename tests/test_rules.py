@@ -164,10 +164,8 @@ def test_ties_and_the_last_action() -> None:
     assert policy_of(RandomTolerance(0.01, order=(2, 1, 0)), model, 0).tolist() == [2, 2, 2]
     assert policy_of(RandomTolerance(0.85), model, 0).tolist() == [0, 0, 0]
     gap = np.array([[0.2, 0.1, 0.0]])
-    assert first_within(gap, np.array([0.0]), np.array([0, 1, 2]))[0].tolist() == [2]
-    assert first_within(gap, np.array([0.1]), np.array([0, 1, 2]))[0].tolist() == [
-        1
-    ]  # a gap at the tolerance is within
+    assert first_within(gap, np.array([0.0]), np.array([0, 1, 2])).tolist() == [2]
+    assert first_within(gap, np.array([0.1]), np.array([0, 1, 2])).tolist() == [1]  # a gap at the tolerance is within
     assert sorted(usual_order(13).tolist()) == list(range(13))
     assert set(SHIPPED) == {rule.id for rule in (*DECIDING, PublishedCuts)}
 
@@ -192,7 +190,7 @@ def test_the_last_tolerance_is_affordable(
     weight = affordable.state_weights(model, Tuning(spent, 0.0, over))
     assert (weight**2).sum() <= S * (1 + 1e-12)
     r = 2.0 * tolerances(sizes, spent)[-1]
-    policy = first_within(model.gap, np.full(S, r), np.arange(A), weight)[0]
+    policy = first_within(model.gap, np.full(S, r), np.arange(A), weight)
     assert model.loss(policy, over) <= LEAST * spent + 1e-8
     decision = AffordableTolerance().decide(model, SharedRandomness(seed), Tuning(spent, 0.0, over))
     assert model.loss(decision.outputs["policy"], over) <= spent + 1e-9
@@ -283,8 +281,8 @@ def check_sure(rule: Any, mdp: Any, n: int, *, runs: int = 12, seconds: int = 6,
         margin = Margin.of(model, delta)
         for seed in range(6):
             tuning = tuned(rule, model)
-            first = rule.decide(model, SharedRandomness(seed), tuning._replace(margin=margin))
-            if first.sure:
+            first = rule.decide(model, SharedRandomness(seed), tuning)
+            if first.sure(margin):
                 sure += 1
                 level = next(iter(first.outputs))
                 for other in models:
@@ -370,7 +368,7 @@ def check_allowed(seed: int, r: Floats, order: tuple[int, ...], over: str) -> No
     model = estimate(anywhere(seed, 4, 3, 0.7), 200, seed)
     published = Cuts(r, np.zeros(4, dtype=np.int64), np.zeros(4), order, model.spec, 0.1, 200.0)
     decision = PublishedCuts(published).decide(model, SharedRandomness(seed), Tuning(0.05, 0.0, over))
-    policy = first_within(model.gap, r, np.array(order))[0]
+    policy = first_within(model.gap, r, np.array(order))
     limit = 0.05 + DOUBT * model.loss_deviation(policy, over)
     assert model.loss(decision.outputs["policy"], over) <= limit + 1e-9
     cost = model.loss(policy, over)
@@ -475,7 +473,7 @@ def test_chosen_cuts_are_affordable(over: str) -> None:
         published = choose_cuts(model, Tuning(0.05, 0.0, over))
         assert model.loss(published.policy, over) <= 0.05 + 1e-9
         assert np.array_equal(
-            first_within(model.gap, published.tolerances, np.array(published.order))[0], published.policy
+            first_within(model.gap, published.tolerances, np.array(published.order)), published.policy
         )
         assert choose_cuts(model, Tuning(0.05, 0.0, over), (3, 1, 0, 2)).order == (3, 1, 0, 2)
 

@@ -250,7 +250,7 @@ class Named(rr.rules.Rule):
     id: ClassVar[str] = "named"
 
     def decide(self, model: Any, *others: Any) -> rr.rules.Decision:
-        return rr.rules.Decision({"policy": model.best.policy}, sure=True)
+        return rr.rules.Decision({"policy": model.best.policy}, sure=lambda margin: True)
 
 
 def test_a_class_put_into_a_module_of_this_package(monkeypatch: pytest.MonkeyPatch) -> None:

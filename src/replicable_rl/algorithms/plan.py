@@ -11,8 +11,6 @@ from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-import numpy as np
-
 from replicable_rl.canonical import Json, decimal
 from replicable_rl.display import Displayed, described
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, speaking_as
@@ -195,7 +193,8 @@ class Promise(Algorithm, Generic[N]):
 
     def _shape(self, source: Source) -> Shape:
         """Return what a plan depends on."""
-        anywhere = source.n_states > 1 and (source.initial is None or float(np.ptp(source.initial)) == 0.0)
+        first = source.initial
+        anywhere = source.n_states > 1 and (first is None or bool((first == first[0]).all()))
         sizes = source.n_states, source.n_actions, source.gamma, source.known_rewards is not None
         return Shape(*sizes, source.support.pairs, anywhere, source.trust.estimated, source.trust.conditions)
 

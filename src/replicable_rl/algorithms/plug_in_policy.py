@@ -212,10 +212,11 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         model, samples = self.estimate(source, plan, rng)
         decided = self.decide(model, plan, shared)
         decision, model, _ = decided
+        sure = self._is_sure(decided, plan.numbers)
         outputs = dict(decision.outputs)
         if "value" in outputs:
             outputs["value"] = Units.of(source).value_to_user(outputs["value"])
-        claims = plan.claims(good_seed=decision.sure)
+        claims = plan.claims(good_seed=sure)
         if model.off > EXACT:  # gamma is so near to 1 that too few digits are left for a proof
             why = f"with gamma={model.gamma!r} planning is off by up to {model.off:.1g}, and proofs allow 1e-10"
             claims = Claims(missing=dict.fromkeys((ACCURACY, REPLICABILITY), f"{why}: lower gamma"))
@@ -254,11 +255,13 @@ class PlugInPolicy(Promise[PlugInNumbers]):
                 left = _left_at_default(decision, ignored, model, tuning, shared)
                 if left is not None:
                     return Decided(left, model, ignored)
-        margin = Margin.of(model, self.delta, least=True) if numbers.is_known and self.delta < 0.5 else None
-        decision = decided_by(rule, model, shared, tuning._replace(margin=margin))
-        if decision.sure:  # perhaps: the margins themselves take a few plans
-            decision = decided_by(rule, model, shared, tuning._replace(margin=Margin.of(model, self.delta)))
-        return Decided(decision, model, None)
+        return Decided(decided_by(rule, model, shared, tuning), model, None)
+
+    def _is_sure(self, decided: Decided, numbers: PlugInNumbers) -> bool:
+        """Whether a second run would decide alike, as far as these data can tell."""
+        if not numbers.is_known or self.delta >= 0.5:
+            return False
+        return all(map(decided.decision.sure, Margin.rising(decided.model, self.delta)))
 
     def publish(self, source: Any, rng: np.random.Generator) -> Cuts:
         """Return the cuts of one batch of fresh samples; of the rule only the order of actions matters."""
@@ -286,14 +289,14 @@ def _sentences(
         yield "no sample had a reward above the lowest that there may be, so that all policies look alike"
     if gain is not None:
         yield f"epsilon={numbers.epsilon:g} {asks_for_nothing(gain)} on the empirical model: lower it"
-    pairs, worst = model.never_tried, f"{plural(model.never_tried.size, 'pair')} of {source.support.pairs}"
-    if pairs.size and isinstance(source, Recorded):
-        few = f"fewer than {number(model.fewest_counted, 3)} rows" if model.fewest_counted > 1.0 else "no rows"
-        yield f"{worst} with {few}, taken for the worst: {_names(pairs, source.pair_names)}"
-        if policy is not None and (taken := pairs[policy[pairs // n_actions] == pairs % n_actions]).size:
+    if (pairs := model.never_tried).size:
+        worst = f"{plural(pairs.size, 'pair')} of {source.support.pairs}"
+        few = f"with fewer than {number(model.fewest_counted, 3)} rows" if model.fewest_counted > 1.0 else "never tried"
+        names = f": {_names(pairs, source.pair_names)}" if isinstance(source, Recorded) else ""
+        yield f"{worst} {few}, taken for the worst{names}"
+        taken = pairs if policy is None else pairs[policy[pairs // n_actions] == pairs % n_actions]
+        if names and policy is not None and taken.size:
             yield f"taken all the same: {_names(taken, source.pair_names)}"
-    elif pairs.size:
-        yield f"{worst} never tried, taken for the worst"
     if ignored is not None and policy is not None:
         many, first = plural(int(ignored.states.sum()), "state"), "the first allowed action"
         first = f"action {ignored.actions[0]}" if source.support.whole else first

@@ -20,7 +20,7 @@ import numpy as np
 
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.model import EmpiricalModel, Floats
-from replicable_rl.rules.rule import Decision, Margin, Ordered, Tuning, first_within
+from replicable_rl.rules.rule import Decision, Margin, Ordered, Tuning, surely_within
 from replicable_rl.theory import decisions
 from replicable_rl.theory.decisions import FLOOR, LEAST, POWER, SOFTENING, tolerances
 
@@ -38,23 +38,40 @@ class AffordableTolerance(Ordered):
 
     def decide(self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning) -> Decision:
         """Try tolerances from the coarsest on."""
+        from replicable_rl.planning._sweeps import team
+        from replicable_rl.rules import _kernels
+
         u, w = shared.uniform("decide/affordable", shape=2).tolist()
-        order, weight, margin = self.preferred(model.n_actions), state_weights(model, tuning), tuning.margin
+        order, weight = self.preferred(model.n_actions), state_weights(model, tuning)
         limit = tuning.spent * (LEAST + (1.0 - LEAST) * w)
-        stretch = _stretch(margin, tuning) if margin is not None else 1.0
-        sure, lost, affordable = margin is not None, 0.0, False
-        policy = np.full(model.n_states, -1)
-        for x in tolerances(model.sizes, tuning.spent):
-            before, r = policy, np.full(model.n_states, x * (1.0 + u))
-            policy, sure = first_within(model.gap, r, order, weight, margin if sure else None, stretch)
-            if not np.array_equal(policy, before):
-                affordable, lost = model.loses_at_most(policy, limit, tuning.over, roughly=not sure)
-            if sure and margin is not None:
-                sure = abs(lost - limit) > margin.loss(float(model.gap_of(policy).max()))
-            if affordable:
-                break
-        else:  # what the bound on the losses excludes, up to rounding
-            policy, sure, lost, x = model.best.policy, False, 0.0, 0.0
+        r, policy, tried = np.empty(model.n_states), np.full(model.n_states, -1), {}
+        with team(model.n_states) as each:
+            for x in tolerances(model.sizes, tuning.spent):
+                before, policy = policy, np.empty_like(policy)
+                r.fill(x * (1.0 + u))
+                each(_kernels.first_within, model.gap, weight, r, order, policy)
+                tried[x] = policy
+                if (policy != before).any():
+                    affordable, lost = model.loses_at_most(policy, limit, tuning.over, roughly=True)
+                if affordable:
+                    break
+            else:  # what the bound on the losses excludes, up to rounding
+                policy = model.best.policy
+                return Decision({"policy": policy}, loss=0.0, said="tolerance 0, which costs nothing")
+
+        def sure(margin: Margin) -> bool:
+            if margin.loss(0.0) >= limit:  # then so far from the limit is no loss that it accepts
+                return False
+            stretch = _stretch(margin, tuning)
+            for x, policy in tried.items():
+                r.fill(x * (1.0 + u))
+                if not surely_within(margin, model.gap, r, order, weight, stretch):
+                    return False
+                lost = model.loses_at_most(policy, limit, tuning.over)[1]
+                if abs(lost - limit) <= margin.loss(float(model.gap_of(policy).max())):
+                    return False
+            return True
+
         said = f"tolerance {x:g}, which costs at most {lost:.2g} on the empirical model"
         return Decision({"policy": policy}, sure, lost, said)
 

@@ -22,5 +22,4 @@ class Greedy(Rule):
     def decide(self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning) -> Decision:
         """Take the best action, the lowest-numbered among equals."""
         others = np.arange(model.n_actions) != model.best.policy[:, None]
-        sure = tuning.margin is not None and bool((model.gap > tuning.margin.gap)[others].all())
-        return Decision({"policy": model.best.policy}, sure)
+        return Decision({"policy": model.best.policy}, lambda margin: bool((model.gap > margin.gap)[others].all()))

@@ -13,7 +13,7 @@ import numpy as np
 from replicable_rl.problem.source import greedy
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.model import EmpiricalModel
-from replicable_rl.rules.rule import Decision, Rule, Tuning
+from replicable_rl.rules.rule import Decision, Margin, Rule, Tuning
 from replicable_rl.theory import decisions
 from replicable_rl.theory.rstat import few_bits
 
@@ -34,11 +34,14 @@ class SharedGumbel(Rule):
 
     def decide(self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning) -> Decision:
         """Add the noise, and take the best."""
-        rate, q, margin = self.rate or tuning.parameter, model.q, tuning.margin
+        rate, q = self.rate or tuning.parameter, model.q
         u = np.maximum(shared.uniform("decide/gumbel", shape=q.shape), _TINY)
         score = q + few_bits(-np.log(-np.log(u))) / rate  # in units of Q
         policy = greedy(score)
-        chosen, others = (np.arange(model.n_states), policy), np.arange(model.n_actions) != policy[:, None]
-        behind = score[chosen][:, None] - score
-        sure = margin is not None and bool((behind > margin.q + margin.q[chosen][:, None])[others].all())
+
+        def sure(margin: Margin) -> bool:
+            off, chosen = np.broadcast_to(margin.q, q.shape), (np.arange(model.n_states), policy)
+            clear = score[chosen][:, None] - score > off + off[chosen][:, None]
+            return bool(clear[np.arange(model.n_actions) != policy[:, None]].all())
+
         return Decision({"policy": policy}, sure)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.errors import InvalidInput
+from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.planning.exact import Optimum, evaluate_policy, gain_of, optimal_values
 from replicable_rl.problem.rows import Rows, indptr_of
 from replicable_rl.problem.source import Source
@@ -146,7 +146,7 @@ class EmpiricalModel:
         """The samples of the pair that has fewest."""
         return float(self.visits[self.support.of_rows].min())
 
-    @property
+    @cached_property
     def sizes(self) -> Sizes:
         """What the bounds know of it."""
         pairs = self.support.pairs
@@ -170,9 +170,11 @@ class EmpiricalModel:
 
     def gap_of(self, policy: Integers) -> Floats:
         """Return the gaps of the actions that a policy takes, (S,)."""
-        actions = self.support.actions("EmpiricalModel", policy)
-        if actions is None:
-            raise InvalidInput(f"EmpiricalModel: policy must hold one action for each of {self.n_states} states.")
+        actions = policy.astype(np.int64, copy=False)
+        whole = policy.dtype.kind in "iu" and policy.shape == (self.n_states,)
+        if not whole or actions.view(np.uint64).max() >= self.n_actions:  # -1 is 2**64 - 1
+            rule = f"{self.n_states} actions in 0..{self.n_actions - 1}"
+            raise InvalidInput(f"EmpiricalModel: policy must be an integer array of {rule}, got {shown(policy)}.")
         taken: Floats = self.gap[np.arange(self.n_states), actions]
         return taken
 
@@ -235,7 +237,7 @@ class EmpiricalModel:
 
         It takes actions in proportion to (1 + SOFTENING gap/eps')**-POWER, by products alone.
         """
-        if spent not in self._shares:  # a sure decision asks twice
+        if spent not in self._shares:
             soft = 1.0 + SOFTENING / spent * self.gap
             for _ in range(POWER // 2):
                 soft = soft * soft

@@ -27,7 +27,7 @@ from replicable_rl.problem.labels import Labels
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.affordable import AffordableTolerance
 from replicable_rl.rules.model import EmpiricalModel, Floats, Integers
-from replicable_rl.rules.rule import Decision, Rule, Tuning, check_order, first_within
+from replicable_rl.rules.rule import Decision, Margin, Rule, Tuning, check_order, first_within, never, surely_within
 from replicable_rl.runs import ObjectSpec
 from replicable_rl.theory import decisions
 from replicable_rl.wording import number, plural
@@ -166,20 +166,23 @@ class PublishedCuts(Rule):
     def decide(self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning) -> Decision:
         """Follow the cuts, unless these data speak against them: they cost too much, beyond doubt."""
         self.check_problem(model)
-        r, margin, limit = self.cuts.tolerances, tuning.margin, tuning.spent
-        policy, sure = first_within(model.gap, r, np.array(self.order), margin=margin)
+        compared, limit = (model.gap, self.cuts.tolerances, np.array(self.order)), tuning.spent
+        policy = first_within(*compared)
         affordable, lost = model.loses_at_most(policy, limit, tuning.over)
         if doubtful := not affordable:
             limit += decisions.DOUBT * model.loss_deviation(policy, tuning.over)
             affordable, lost = model.loses_at_most(policy, limit, tuning.over)
         if not affordable:
-            own = AffordableTolerance(self.order).decide(model, shared, tuning._replace(margin=None))
+            own = AffordableTolerance(self.order).decide(model, shared, tuning)
             said = f"the published cuts would cost at least {lost:.2g} on these data and are not followed; {own.said}"
-            return own._replace(said=said)
+            return own._replace(sure=never, said=said)
         said = f"the published cuts cost at most {lost:.2g} on the empirical model"
         said += f", more than {tuning.spent:.2g} by no more than noise explains" if doubtful else ""
         others = int((policy != self.cuts.policy).sum())
         said += f"; {plural(others, 'state')} decided otherwise than published" if others else "; the published policy"
-        if sure and margin is not None:
-            sure = tuning.spent - lost > margin.loss(float(model.gap_of(policy).max()))
+
+        def sure(margin: Margin) -> bool:
+            clear = tuning.spent - lost > margin.loss(float(model.gap_of(policy).max()))
+            return clear and surely_within(margin, *compared)
+
         return Decision({"policy": policy}, sure, lost, said)

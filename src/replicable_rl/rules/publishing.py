@@ -92,7 +92,7 @@ def _candidates(
         last, r, left = taken, cut[states, taken], room[states, taken]
         if ignored is not None:  # they take the first action whatever the data say: nothing is compared
             r, left = np.where(ignored, 1.0, r), np.where(ignored, np.inf, left)
-        policy = first_within(gap, r, order)[0]
+        policy = first_within(gap, r, order)
         lost = model.loss(policy, over, _CLOSE * spent)
         if lost > (1.0 - 2.0 * _CLOSE) * spent and not np.array_equal(policy, model.best.policy):
             return

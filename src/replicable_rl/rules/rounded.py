@@ -30,9 +30,6 @@ class RoundedQ(Rule):
     def decide(self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning) -> Decision:
         """Round, and take the best."""
         width, q = self.width or tuning.parameter, np.clip(model.q, 0.0, 1.0)
-        offset = shared.uniform("decide/offset", shape=q.shape)
-        rounded = rstat(q, offset, width)
-        room = model.support.settle(rounded.room, np.inf)
-        sure = tuning.margin is not None and bool((room > tuning.margin.q).all())
-        answer = model.support.settle(rounded.answer)
-        return Decision({"value": answer, "policy": greedy(answer)}, sure)
+        rounded = rstat(q, shared.uniform("decide/offset", shape=q.shape), width)
+        answer, room = model.support.settle(rounded.answer), model.support.settle(rounded.room, np.inf)
+        return Decision({"value": answer, "policy": greedy(answer)}, lambda margin: bool((room > margin.q).all()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,52 +17,65 @@ from replicable_rl.rules.model import EmpiricalModel, Floats, Integers
 from replicable_rl.runs.specs import Setting
 from replicable_rl.theory.decisions import PROVED, ROUNDING, Sizes
 
+_EXACT = np.zeros((1, 1))  # an error of nothing in all entries
 _QUANTITIES = 8  # more actions than this are taken for quantities, and the usual order goes from coarse to fine
 
 
 class Margin(NamedTuple):
-    """How far a second run may be from the first: what must lie between a number and its threshold to be sure.
+    """How far a second run may be from the first: what must lie between a number and its threshold to be sure."""
 
-    ``q`` and ``gap``, (S, A), are about entries of Q^ and of the gaps; ``loss`` gives the distance of two losses from
-    the largest gap that a policy accepts.
-    """
-
-    q: Floats
-    gap: Floats
+    w: Floats  # by which Q^ is off, (S, A), or one number for all entries
+    other: float  # by which Q^ of a second run is off
     sizes: Sizes
-    value: float  # the largest distance of two Q^
-    rows: float  # the largest distance of two rows, in l1
-    policies: float  # the largest distance of two values of one deterministic policy
+    n: float  # the samples of the pair that has fewest
+    delta: float  # all of this holds for both runs, except with probability delta in each
 
     @classmethod
-    def of(cls, model: EmpiricalModel, delta: float, *, least: bool = False) -> Margin:
-        """Return what holds for both runs, except with probability ``delta`` in each.
+    def of(cls, model: EmpiricalModel, delta: float) -> Margin:
+        """Return what the counts can tell."""
+        return cls(*model.value_error(delta / 2.0), model.sizes, max(model.fewest, 1.0), delta)
 
-        ``least``: what is at least as small as that and found at once, by what a noisy pair asks for in a second run.
+    @classmethod
+    def rising(cls, model: EmpiricalModel, delta: float) -> Iterator[Margin]:
+        """Yield margins that need more and more work, and last that of the counts, than which none is larger.
+
+        The first knows how many samples there are, and the second what some noisy pairs ask for in a second run.
         """
         sizes, n = model.sizes, max(model.fewest, 1.0)
-        if least:
-            log_term = math.log(6.0 * sizes.pairs / delta)
-            spread = max(model.spread_of_some() - (0.0 if sizes.known_rewards else (1.0 - sizes.gamma) / 2.0), 0.0)
-            mean = min(sizes.kappa * math.sqrt(log_term / (2.0 * n)), spread * math.sqrt(2.0 * log_term / n))
-            w, other = np.zeros((1, 1)), mean * sizes.horizon
-        else:
-            w, other = model.value_error(delta / 2.0)
-        best = w.max(axis=1, keepdims=True)
-        return cls(
-            q=np.broadcast_to(w + other + ROUNDING, model.gap.shape),
-            gap=np.broadcast_to(w + best + 2.0 * other + ROUNDING, model.gap.shape),
-            sizes=sizes,
-            value=float(w.max()) + other,
-            rows=2.0 * sizes.row_error(n, delta / 4.0),
-            policies=2.0 * sizes.any_policy(n, delta / 4.0),
-        )
+        log_term = math.log(6.0 * sizes.pairs / delta)
+        most = min(sizes.kappa * math.sqrt(log_term / (2.0 * n)), 1.0 - sizes.gamma)
+        yield cls(_EXACT, sizes.horizon * min(most, 2.0 * sizes.gamma * log_term / n), sizes, n, delta)
+        spread = max(model.spread_of_some() - (0.0 if sizes.known_rewards else (1.0 - sizes.gamma) / 2.0), 0.0)
+        yield cls(_EXACT, sizes.horizon * min(most, spread * math.sqrt(2.0 * log_term / n)), sizes, n, delta)
+        yield cls.of(model, delta)
+
+    @property
+    def q(self) -> Floats:
+        """How far entries of two Q^ may lie apart."""
+        return self.w + self.other + ROUNDING
+
+    @property
+    def gap(self) -> Floats:
+        """How far gaps may lie apart."""
+        best: Floats = self.w.max(axis=1, keepdims=True)
+        return self.w + best + 2.0 * self.other + ROUNDING
+
+    @property
+    def value(self) -> float:
+        """How far values may lie apart."""
+        return float(self.w.max()) + self.other
+
+    @property
+    def rows(self) -> float:
+        """How far rows may lie apart, in l1."""
+        return 2.0 * self.sizes.row_error(self.n, self.delta / 4.0)
 
     def loss(self, largest_gap: float) -> float:
-        """Return how far the losses of one deterministic policy may lie apart."""
-        s = self.sizes
-        by_gaps = s.horizon * (2.0 * self.value + largest_gap / 2.0 * s.gamma * s.horizon * self.rows)
-        return min(by_gaps, self.value + self.policies) + 2.0 * ROUNDING * s.horizon
+        """Return how far the losses of one deterministic policy may lie apart, by the largest gap that it accepts."""
+        s, value = self.sizes, self.value
+        by_gaps = s.horizon * (2.0 * value + largest_gap / 2.0 * s.gamma * s.horizon * self.rows)
+        policies = 2.0 * s.any_policy(self.n, self.delta / 4.0)
+        return min(by_gaps, value + policies) + 2.0 * ROUNDING * s.horizon
 
 
 class Tuning(NamedTuple):
@@ -70,26 +83,30 @@ class Tuning(NamedTuple):
 
     ``spent`` is the loss that the rule may spend, ``parameter`` its own parameter, and ``over`` whether losses are
     those from the first state on or of the worst state. ``ignored``, (S,), marks states that are hardly ever reached:
-    they get the first allowed action, in the rule's order. With a ``margin`` the rule also says whether it is sure.
+    they get the first allowed action, in the rule's order.
     """
 
     spent: float
     parameter: float
     over: str = "initial"
     ignored: NDArray[np.bool_] | None = None
-    margin: Margin | None = None
+
+
+def never(margin: Margin) -> bool:
+    """Say that a decision is not sure, whatever the margin."""
+    return False
 
 
 class Decision(NamedTuple):
     """What a rule decided, and how clearly.
 
-    ``outputs`` has a policy, and what else the rule stands for, by level. ``sure`` says whether every comparison was
-    further off than the margin. ``loss`` is that on the empirical model, where the rule looked at it, and ``said`` goes
+    ``outputs`` has a policy, and what else the rule stands for, by level. ``sure`` says of a margin whether every
+    comparison was further off. ``loss`` is that on the empirical model, where the rule looked at it, and ``said`` goes
     into the status of the run.
     """
 
     outputs: Mapping[str, Any]
-    sure: bool = False
+    sure: Callable[[Margin], bool] = never
     loss: float | None = None
     said: str = ""
 
@@ -134,7 +151,8 @@ class Rule(Setting):
 
     def check_problem(self, problem: Any) -> None:
         """Refuse a problem before a sample is drawn."""
-        self.preferred(problem.n_actions)
+        if self.order is not None:
+            check_order(type(self).__name__, self.order, problem.n_actions)
 
     @abstractmethod
     def decide(self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning) -> Decision:
@@ -153,8 +171,9 @@ def decided_by(rule: Rule, model: EmpiricalModel, shared: SharedRandomness, tuni
         )
     if "policy" in decision.outputs:
         with speaking_as("PlugInPolicy"):
-            model.gap_of(decision.outputs["policy"])  # refuses what is no policy
-    return decision._replace(sure=False)
+            if model.support.actions("EmpiricalModel", decision.outputs["policy"]) is None:
+                raise InvalidInput(f"EmpiricalModel: policy must hold one action for each of {model.n_states} states.")
+    return decision._replace(sure=never)
 
 
 class Ordered(Rule):
@@ -200,21 +219,13 @@ def check_order(owner: str, order: Sequence[int], n_actions: int | None = None) 
     return actions
 
 
-def first_within(
-    gap: Floats,
-    tolerance: Floats,
-    order: Integers,
-    weight: Floats | None = None,
-    margin: Margin | None = None,
-    stretch: float = 1.0,
-) -> tuple[Integers, bool]:
+def first_within(gap: Floats, tolerance: Floats, order: Integers, weight: Floats | None = None) -> Integers:
     """Return, for every state, the first action in ``order`` whose weighted gap is at most the state's tolerance.
 
-    The last action is taken where there is none, and so never compared. Also return whether a second run is sure to
-    compare alike, whose gaps are within ``margin`` and whose weights within the factor ``stretch``.
+    The last action is taken where there is none, and so never compared.
 
     >>> first_within(np.array([[0.2, 0.1, 0.0]]), np.array([0.15]), np.array([0, 1, 2]))
-    (array([1]), False)
+    array([1])
     """
     from replicable_rl.planning._sweeps import team
     from replicable_rl.rules import _kernels
@@ -222,10 +233,21 @@ def first_within(
     policy, weight = np.empty(len(gap), dtype=np.int64), np.ones(len(gap)) if weight is None else weight
     with team(len(gap)) as each:
         each(_kernels.first_within, gap, weight, tolerance, order, policy)
-    if margin is None:
-        return policy, False
-    beyond = (gap - margin.gap) * weight[:, None] / stretch > tolerance[:, None]
-    within = (gap + margin.gap) * weight[:, None] * stretch < tolerance[:, None]
+    return policy
+
+
+def surely_within(
+    margin: Margin,
+    gap: Floats,
+    tolerance: Floats,
+    order: Integers,
+    weight: Floats | None = None,
+    stretch: float = 1.0,
+) -> bool:
+    """Whether a second run is sure to compare alike: its gaps within ``margin``, its weights within ``stretch``."""
+    weight = np.ones((len(gap), 1)) if weight is None else weight[:, None]
+    within = (gap + margin.gap) * weight * stretch < tolerance[:, None]
+    beyond = (gap - margin.gap) * weight / stretch > tolerance[:, None]
     beyond[:, order[-1]], within[:, order[-1]] = False, True
     taken = order[np.argmin(beyond[:, order], axis=1)]  # the first that may be within
-    return policy, bool(within[np.arange(len(gap)), taken].all())
+    return bool(within[np.arange(len(gap)), taken].all())

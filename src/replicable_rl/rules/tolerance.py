@@ -9,7 +9,7 @@ import numpy as np
 
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.model import EmpiricalModel
-from replicable_rl.rules.rule import Decision, Ordered, Tuning, first_within
+from replicable_rl.rules.rule import Decision, Ordered, Tuning, first_within, surely_within
 from replicable_rl.theory import decisions
 
 
@@ -31,6 +31,5 @@ class RandomTolerance(Ordered):
         """Take the first action within the tolerance."""
         x, order = self.tolerance or tuning.parameter, self.preferred(model.n_actions)
         u = float(shared.uniform("decide/tolerance", shape=1)[0])
-        r = np.full(model.n_states, x * (1.0 + u))
-        policy, sure = first_within(model.gap, r, order, margin=tuning.margin)
-        return Decision({"policy": policy}, sure)
+        compared = model.gap, np.full(model.n_states, x * (1.0 + u)), order
+        return Decision({"policy": first_within(*compared)}, lambda margin: surely_within(margin, *compared))
