@@ -1,18 +1,15 @@
-"""Outcome form, and the arrays that people have: row (s, a) is a short list of (probability, next state, reward).
+"""Outcome form: row (s, a) is a short list of (probability, next state, reward); and the arrays that people have.
 
 Row s*A + a owns the slice ``indptr[row]:indptr[row + 1]`` of three flat arrays, as in a CSR matrix. Every builder ends
 in :func:`canonical_rows`, which checks the rows and brings them to one form: outcomes sorted by (next state, reward),
-equal ones merged, impossible ones dropped, and sums off by more than rounding divided out. So one process has one set
-of arrays, and one digest, however it was written down. The row of an action that is not allowed in a state is empty,
-and no other row is.
+equal outcomes merged, impossible outcomes dropped, and sums off by more than rounding divided out. So one process has
+one set of arrays, and one digest, however it was written down. The row of an action that is not allowed in a state is
+empty, and no other row is.
 
     layout   P                                                  R
     "sas"    (S, A, S'): P[s, a, s']                            (S,), (S, A) or (S, A, S')
     "ass"    (A, S, S'): P[a, s, s'], as in pymdptoolbox        (S,), (S, A) or (A, S, S')
-    sparse   one (S, S') matrix for each action                 (S,), (S, A) or one (S, S') matrix for each action
-
-Where A = S > 1 an array fits both layouts, and would be read in the wrong one without complaint: its layout must be
-named.
+    sparse   one (S, S') matrix for each action                 (S,) or (S, A)
 """
 
 from __future__ import annotations
@@ -24,15 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.display import short_repr
-from replicable_rl.errors import InvalidMDP, check_choice, check_numbers
+from replicable_rl.errors import InvalidMDP, check_numbers
 from replicable_rl.problem.source import Support
-from replicable_rl.sampling.counts import sums
 
 SUM_TOLERANCE = 1e-9
 
 Layout = Literal["sas", "ass"]
-_SHAPES = {"sas": "(S, A, S)", "ass": "(A, S, S)", None: "(S, A, S) or (A, S, S)"}
 _KINDS = {"indptr": "iu", "next_state": "iu", "probability": "f", "reward": "fiu"}
+_EXACT_TYPES = tuple(map(np.dtype, (np.int64, np.int32, np.float64, np.float64)))
 Outcomes = Sequence[Sequence[Sequence[Sequence[float]] | None]]  # by state and action
 
 
@@ -57,14 +53,6 @@ class Rows(NamedTuple):
         return slice(int(self.indptr[row]), int(self.indptr[row + 1]))
 
 
-class Dense(NamedTuple):
-    """A process as arrays; see :meth:`TabularMDP.to_dense`."""
-
-    P: NDArray[np.float64]
-    R: NDArray[np.float64]
-    allowed: NDArray[np.bool_]
-
-
 def describe_row(row: int, n_actions: int) -> str:
     """Return '(state s, action a)' for a row index."""
     return f"(state {row // n_actions}, action {row % n_actions})"
@@ -73,29 +61,29 @@ def describe_row(row: int, n_actions: int) -> str:
 # --- one form ------------------------------------------------------------------------------------------------------
 
 
-def canonical_rows(rows: Rows, n_states: int, n_actions: int, support: Support, *, likely: bool = False) -> Rows:
+def canonical_rows(rows: Rows, n_states: int, n_actions: int, support: Support, *, estimated: bool = False) -> Rows:
     """Check the rows and return them in canonical form (see the module); the row of a pair may not be empty.
 
-    Where rows are ``likely`` to be in it already, as those of estimates, which are made by the thousand, one compiled
-    pass looks first.
+    Rows of estimates are made by the thousand, and are in that form as a rule: one compiled pass checks them first.
     """
-    if likely and support.whole:
-        from replicable_rl.problem._in_order import are_in_order
-
-        if are_in_order(rows, n_states, n_actions):
-            return rows
+    if estimated and support.whole and _are_canonical(rows, n_states, n_actions):
+        return rows
     _check_layout(rows, n_states * n_actions)
-    rows = rows if support.whole else _without(rows, support)
+    rows = rows if support.whole else _restricted(rows, support)
     _check_outcomes(rows, n_states, n_actions, support)
-    rows = Rows(
-        rows.indptr.astype(np.int64, copy=False),
-        rows.next_state.astype(np.int32, copy=False),
-        rows.probability.astype(np.float64, copy=False),
-        rows.reward.astype(np.float64, copy=False) + 0.0,
-    )
-    if not _is_sorted_and_merged(rows):
-        rows = _sorted_and_merged(rows)
-    return _normalised(rows)
+    rows = Rows(*(np.asarray(array, dtype=kind) for array, kind in zip(rows, _EXACT_TYPES, strict=True)))
+    rows = rows._replace(reward=rows.reward + 0.0)  # no -0.0
+    return _normalised(rows if _is_sorted_and_merged(rows) else _sorted_and_merged(rows))
+
+
+def _are_canonical(rows: Rows, n_states: int, n_actions: int) -> bool:
+    """Whether the canonical form has the same bits; False only means that rows need a closer look."""
+    from replicable_rl.sampling import _kernels
+
+    sizes = {array.shape for array in rows[1:]}
+    if tuple(array.dtype for array in rows) != _EXACT_TYPES or rows.indptr.shape != (n_states * n_actions + 1,):
+        return False
+    return sizes == {(rows.probability.size,)} and bool(_kernels.are_canonical(*rows, n_states))
 
 
 def _check_layout(rows: Rows, n_rows: int) -> None:
@@ -113,7 +101,7 @@ def _check_layout(rows: Rows, n_rows: int) -> None:
         )
 
 
-def _without(rows: Rows, support: Support) -> Rows:
+def _restricted(rows: Rows, support: Support) -> Rows:
     """Return the rows without what was written for pairs that are not allowed."""
     flags, length = support.of_rows, np.diff(rows.indptr)
     kept = np.repeat(flags, length)
@@ -135,18 +123,17 @@ def _check_outcomes(rows: Rows, n_states: int, n_actions: int, support: Support)
         (~np.isfinite(rows.reward), rows.reward, "rewards must be finite"),
     ):
         if bad.any():
-            first = int(np.argmax(bad))
-            row = describe_row(int(rows.row[first]), n_actions)
-            raise InvalidMDP(f"TabularMDP: {rule}, row {row} has {values[first].item()}.")
+            k = int(np.argmax(bad))
+            row = describe_row(int(rows.row[k]), n_actions)
+            raise InvalidMDP(f"TabularMDP: {rule}, row {row} has {values[k].item()}.")
     with np.errstate(over="ignore"):  # a sum of inf is refused below
         sums = _row_sums(rows)
     wrong = np.flatnonzero(~(np.abs(sums - 1.0) <= SUM_TOLERANCE))
     if wrong.size:
         row = describe_row(int(np.flatnonzero(np.diff(rows.indptr))[wrong[0]]), n_actions)
-        more = f" ({wrong.size} rows are wrong)" if wrong.size > 1 else ""
         raise InvalidMDP(
             f"TabularMDP: probabilities must sum to 1 within {SUM_TOLERANCE:g}, row {row} sums to "
-            f"{sums[wrong[0]]:.12g}{more}. Rescale the row or add the missing outcome."
+            f"{sums[wrong[0]]:.12g} ({wrong.size} rows are wrong). Rescale the row or add the missing outcome."
         )
 
 
@@ -174,10 +161,10 @@ def _sorted_and_merged(rows: Rows) -> Rows:
     row, successor, reward = rows.row[possible], rows.next_state[possible], rows.reward[possible]
     order = np.lexsort((rows.probability[possible], reward, successor, row))  # sums of equal outcomes need an order too
     row, successor, reward = row[order], successor[order], reward[order]
-    first = np.ones(row.size, dtype=bool)
-    first[1:] = (np.diff(row) != 0) | (np.diff(successor) != 0) | (reward[1:] != reward[:-1])
-    merged = np.add.reduceat(rows.probability[possible][order], np.flatnonzero(first))
-    return Rows(indptr_of(row[first], rows.indptr.size - 1), successor[first], merged, reward[first])
+    new = np.ones(row.size, dtype=bool)
+    new[1:] = (np.diff(row) != 0) | (np.diff(successor) != 0) | (reward[1:] != reward[:-1])
+    merged = np.add.reduceat(rows.probability[possible][order], np.flatnonzero(new))
+    return Rows(indptr_of(row[new], rows.indptr.size - 1), successor[new], merged, reward[new])
 
 
 def _normalised(rows: Rows) -> Rows:
@@ -187,8 +174,7 @@ def _normalised(rows: Rows) -> Rows:
     off = np.abs(sums - 1.0) > np.where(lengths > 1, lengths, 0) * 2.0**-52  # a sure outcome has probability 1 exactly
     if not off.any():
         return rows
-    scale = np.repeat(np.where(off, sums, 1.0), lengths)
-    return rows._replace(probability=rows.probability / scale)
+    return rows._replace(probability=rows.probability / np.repeat(np.where(off, sums, 1.0), lengths))
 
 
 def indptr_of(row: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
@@ -204,51 +190,46 @@ def outcome_rows(outcomes: Outcomes) -> tuple[Rows, int]:
 
     None instead of a list is an action that is not allowed there; its row is empty.
     """
-    if not (_is_list(outcomes) and all(map(_is_list, outcomes))):
-        raise InvalidMDP("TabularMDP: outcomes must be lists: outcomes[s][a] = [(probability, state, reward), ...].")
-    n_states, n_actions = len(outcomes), len(outcomes[0]) if len(outcomes) else 0
     flat: list[Sequence[float]] = []
-    ends = [0]
-    for s, actions in enumerate(outcomes):
-        if len(actions) != n_actions:
-            raise InvalidMDP(
-                f"TabularMDP: every state must have the same number of actions, got {len(actions)} in state {s} "
-                f"and {n_actions} in state 0. Write None for an action that is not allowed."
-            )
-        for a, given in enumerate(actions):
-            row = () if given is None else given
-            if not (_is_list(row) and all(map(_is_outcome, row))):
-                pair = f"(state {s}, action {a})"
-                raise InvalidMDP(f"TabularMDP: an outcome is (probability, next state, reward), not so in row {pair}.")
-            flat.extend(row)
+    ends, form = [0], "outcomes must be lists: outcomes[s][a] = [(probability, next state, reward), ...]"
+    try:
+        n_states, lengths = len(outcomes), {len(actions) for actions in outcomes}
+        for row in (row for actions in outcomes for row in actions):
+            flat.extend(() if row is None else row)
             ends.append(len(flat))
-    table, indptr = _floats("outcomes", flat).reshape(-1, 3), np.array(ends)
-    successor = table[:, 1]
+    except TypeError:
+        raise InvalidMDP(f"TabularMDP: {form}.") from None
+    if len(lengths) > 1:
+        raise InvalidMDP(
+            f"TabularMDP: every state must have the same number of actions, got {min(lengths)} and {max(lengths)}. "
+            "Write None for an action that is not allowed."
+        )
+    n_actions, indptr, table = max(lengths, default=0), np.array(ends), _floats("outcomes", flat)
+    if table.shape != (len(flat), 3) and flat:
+        raise InvalidMDP(f"TabularMDP: {form}.")
+    probability, successor, reward = table.reshape(-1, 3).T.copy()
     bad = ~((successor >= 0) & (successor < n_states) & (successor == np.floor(successor)))
     if bad.any():
-        first = int(np.argmax(bad))
-        row_name = describe_row(int(np.searchsorted(indptr, first, side="right")) - 1, n_actions)
-        raise InvalidMDP(f"TabularMDP: next states must lie in 0..{n_states - 1}, row {row_name} has {flat[first][1]}.")
-    return Rows(indptr, successor.astype(np.int32), table[:, 0].copy(), table[:, 2].copy()), n_actions
+        k = int(np.argmax(bad))
+        name = describe_row(int(np.searchsorted(indptr, k, side="right")) - 1, n_actions)
+        raise InvalidMDP(f"TabularMDP: next states must lie in 0..{n_states - 1}, row {name} has {flat[k][1]}.")
+    return Rows(indptr, successor.astype(np.int32), probability, reward), n_actions
 
 
 def dense_rows(P: Any, R: Any, layout: Layout | None) -> tuple[Rows, int]:
     """Return rows and number of actions; rewards of three dimensions are laid out as P is."""
-    if layout is not None:
-        layout = check_choice("TabularMDP", "layout", layout, ("sas", "ass"))
     table, rewards = _floats("P", P), _floats("R", R)
     fits = [name for name, axis in (("sas", 0), ("ass", 1)) if table.ndim == 3 and table.shape[axis] == table.shape[2]]
-    if layout is None and len(fits) == 2 and table.size > 1:
+    if layout is None and (len(fits) == 1 or table.shape == (1, 1, 1)):
+        layout = "sas" if "sas" in fits else "ass"
+    if layout not in fits:
         raise InvalidMDP(
-            f"TabularMDP: P of shape {table.shape} may be (S, A, S) or (A, S, S). Say layout='sas' or layout='ass'."
+            f"TabularMDP: P must be (S, A, S), layout='sas', or (A, S, S), layout='ass'; got {layout=} and shape "
+            f"{table.shape}. Name the layout where both fit."
         )
-    if not fits or layout not in (None, *fits):
-        raise InvalidMDP(f"TabularMDP: P must have shape {_SHAPES[layout]}, got {table.shape}.")
-    if (layout or fits[0]) == "ass":
+    if layout == "ass":
         table, rewards = (x.transpose(1, 0, 2) if x.ndim == 3 else x for x in (table, rewards))
     n_states, n_actions, _ = table.shape
-    if (layout or fits[0]) == "ass":
-        _refuse_vectors(R, n_states, n_actions)
     state, action, successor = np.nonzero(table)  # NaN counts as non-zero and is refused later
     if rewards.shape != table.shape:
         rewards = _by_pair(rewards, n_states, n_actions)[:, :, None]
@@ -258,66 +239,21 @@ def dense_rows(P: Any, R: Any, layout: Layout | None) -> tuple[Rows, int]:
 
 
 def sparse_rows(P: Any, R: Any) -> tuple[Rows, int]:
-    """Return rows and number of actions of one sparse matrix for each action; what a sparse R leaves out is 0."""
+    """Return rows and number of actions of one sparse matrix for each action."""
     import scipy.sparse
 
-    tables = _matrices("P", P)
+    are_sparse = isinstance(P, (list, tuple)) and len(P) > 0 and all(map(scipy.sparse.issparse, P))
+    if not are_sparse or {matrix.shape for matrix in P} != {(P[0].shape[0],) * 2}:
+        raise InvalidMDP("TabularMDP: P must be a list of sparse (S, S) matrices, one for each action.")
+    tables = [scipy.sparse.coo_array(matrix) for matrix in P]
     n_states, n_actions = tables[0].shape[0], len(tables)
     action = np.repeat(np.arange(n_actions), [table.nnz for table in tables])
     state, successor = (np.concatenate([table.coords[i] for table in tables]).astype(np.int64) for i in (0, 1))
     probability = _floats("P", np.concatenate([table.data for table in tables]))
-    if _is_list(R) and any(map(scipy.sparse.issparse, R)):
-        paid = _matrices("R", R)
-        if [matrix.shape for matrix in paid] != [table.shape for table in tables]:
-            raise InvalidMDP("TabularMDP: R must hold one sparse (S, S) matrix for each action, shaped like P.")
-        filled = [(matrix, table) for matrix, table in zip(paid, tables, strict=True) if table.nnz]
-        picked = [np.asarray(matrix.tocsr()[table.coords]).reshape(-1) for matrix, table in filled]
-        reward = np.concatenate([np.empty(0), *picked])
-    else:
-        _refuse_vectors(R, n_states, n_actions)
-        reward = _by_pair(_floats("R", R), n_states, n_actions)[state, action]
+    reward = _by_pair(_floats("R", R), n_states, n_actions)[state, action]
     row = state * n_actions + action
-    order = np.argsort(row, kind="stable")
-    indptr, reward = indptr_of(row, n_states * n_actions), _floats("R", reward)
+    order, indptr = np.argsort(row, kind="stable"), indptr_of(row, n_states * n_actions)
     return Rows(indptr, successor[order].astype(np.int32), probability[order], reward[order]), n_actions
-
-
-def _refuse_vectors(R: Any, n_states: int, n_actions: int) -> None:
-    """Refuse a list of vectors that may be one for each state or one for each action."""
-    if (
-        n_states == n_actions > 1
-        and isinstance(R, (list, tuple))
-        and any(isinstance(x, np.ndarray) and x.ndim == 1 for x in R)
-    ):
-        raise InvalidMDP(
-            f"TabularMDP: R is a list of {n_states} vectors, one for each state or one for each action. Give an (S, A) "
-            "array, R[s, a]."
-        )
-
-
-def _matrices(name: str, given: Any) -> list[Any]:
-    import scipy.sparse
-
-    are_sparse = _is_list(given) and len(given) > 0 and all(map(scipy.sparse.issparse, given))
-    matrices: list[Any] = [scipy.sparse.coo_array(matrix) for matrix in given] if are_sparse else []
-    if not are_sparse or {matrix.shape for matrix in matrices} != {(matrices[0].shape[0],) * 2}:
-        raise InvalidMDP(f"TabularMDP: {name} must be a list of sparse (S, S) matrices, one per action.")
-    return matrices
-
-
-def to_dense(rows: Rows, known_rewards: NDArray[np.float64] | None, allowed: NDArray[np.bool_]) -> Dense:
-    """Return P and R as arrays, and which actions are allowed."""
-    S, A = allowed.shape
-    place, size = rows.row * S + rows.next_state, S * A * S
-    P, R = sums(place, rows.probability, size), known_rewards
-    if R is None:  # the mean over the outcomes of a transition; of one alone it is the reward itself, to the last bit
-        alone = np.bincount(place, minlength=size)[place] == 1
-        total = sums(place, np.where(alone, 0.0, rows.probability * rows.reward), size)
-        mean = np.divide(total, P, out=np.zeros(size), where=P > 0.0)
-        mean[place[alone]] = rows.reward[alone]
-        R = mean.reshape(S, A, S)
-    R = np.where(allowed if R.ndim == 2 else allowed[:, :, None], R, -np.inf)
-    return Dense(P.reshape(S, A, S), R, allowed.copy())
 
 
 def _by_pair(rewards: NDArray[np.float64], n_states: int, n_actions: int) -> NDArray[np.float64]:
@@ -333,11 +269,3 @@ def _by_pair(rewards: NDArray[np.float64], n_states: int, n_actions: int) -> NDA
 
 def _floats(name: str, values: Any) -> NDArray[np.float64]:
     return check_numbers("TabularMDP", name, values, refusal=InvalidMDP)
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, (list, tuple, np.ndarray))
-
-
-def _is_outcome(value: Any) -> bool:
-    return _is_list(value) and len(value) == 3 and all(isinstance(part, (int, float, np.number)) for part in value)

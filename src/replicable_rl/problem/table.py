@@ -28,7 +28,6 @@ from replicable_rl.errors import InvalidInput, InvalidMDP, check_flag, check_int
 from replicable_rl.files import Artifact, Parts, read_artifact, write_artifact
 from replicable_rl.problem.labels import Labels, check_labels
 from replicable_rl.problem.rows import (
-    Dense,
     Layout,
     Outcomes,
     Rows,
@@ -37,7 +36,6 @@ from replicable_rl.problem.rows import (
     describe_row,
     outcome_rows,
     sparse_rows,
-    to_dense,
 )
 from replicable_rl.problem.source import (
     Episodic,
@@ -130,7 +128,7 @@ class TabularMDP(Generative, Episodic, Artifact):
         labels = check_labels(labels, n_states, n_actions)
         given = Support.of("TabularMDP", allowed, n_states, n_actions, names=labels.states)
         estimated = check_flag("TabularMDP", "estimated", estimated)
-        checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions, given, likely=estimated)
+        checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions, given, estimated=estimated)
         self.__dict__.update(
             n_states=n_states,
             n_actions=n_actions,
@@ -163,15 +161,15 @@ class TabularMDP(Generative, Episodic, Artifact):
         >>> TabularMDP.from_dense(P, R, gamma=0.9)
         Traceback (most recent call last):
         ...
-        replicable_rl.errors.InvalidMDP: TabularMDP: P of shape (2, 2, 2) may be (S, A, S) or (A, S, S). Say
-        layout='sas' or layout='ass'.
+        replicable_rl.errors.InvalidMDP: TabularMDP: P must be (S, A, S), layout='sas', or (A, S, S),
+        layout='ass'; got layout=None and shape (2, 2, 2). Name the layout where both fit.
         """
         rows, n_actions = dense_rows(P, R, layout)
         return cls(rows, n_actions=n_actions, gamma=gamma, **options)
 
     @classmethod
     def from_sparse(cls, P: Any, R: Any, *, gamma: float, **options: Any) -> TabularMDP:
-        """Build from one scipy.sparse (S, S) matrix for each action; R is (S,), (S, A), or sparse like P."""
+        """Build from one scipy.sparse (S, S) matrix for each action; R is (S,) or (S, A)."""
         rows, n_actions = sparse_rows(P, R)
         return cls(rows, n_actions=n_actions, gamma=gamma, **options)
 
@@ -183,22 +181,6 @@ class TabularMDP(Generative, Episodic, Artifact):
         if "allowed" not in options and not all(map(all, flags)):
             options["allowed"] = flags
         return cls(rows, n_actions=n_actions, gamma=gamma, **options)
-
-    def to_dense(self) -> Dense:
-        """Return P, R and the mask of allowed actions as arrays.
-
-        R is (S, A) where each pair has one reward, and else (S, A, S): the mean reward of every transition. An action
-        that is not allowed has probabilities 0 and the reward -inf.
-
-        >>> from replicable_rl.problem import riverswim
-        >>> river = riverswim()
-        >>> P, R, allowed = river.to_dense()
-        >>> P.shape, R.shape
-        ((6, 2, 6), (6, 2))
-        >>> TabularMDP.from_dense(P, R, allowed=allowed, gamma=river.gamma, initial=river.initial) == river
-        True
-        """
-        return to_dense(self.rows, self.known_rewards, self.allowed)
 
     @property
     def spec(self) -> ObjectSpec:

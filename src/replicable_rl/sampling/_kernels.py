@@ -6,6 +6,8 @@ draws it, and when, changes nothing.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -54,6 +56,34 @@ def conditional_rows(indptr: Integers, probability: Floats, out: Floats) -> None
             else:
                 out[k] = probability[k] / total if probability[k] <= after else -(after / total)
             after = total
+
+
+@compiled
+def are_canonical(
+    indptr: Integers, next_state: NDArray[np.int32], probability: Floats, reward: Floats, n_states: int
+) -> bool:
+    """Whether every row has an outcome, and bringing the rows to canonical form would change no bit."""
+    if indptr[0] != 0 or indptr[-1] != next_state.size:
+        return False
+    for row in range(indptr.size - 1):
+        begin, end = indptr[row], indptr[row + 1]
+        if not 0 <= begin < end <= next_state.size:
+            return False
+        total = 0.0
+        for k in range(begin, end):
+            if not (0 <= next_state[k] < n_states and 0.0 < probability[k] <= 1.0 and math.isfinite(reward[k])):
+                return False
+            if reward[k] == 0.0 and math.copysign(1.0, reward[k]) < 0.0:
+                return False
+            if k > begin:
+                step = next_state[k] - next_state[k - 1]
+                if step < 0 or (step == 0 and reward[k] <= reward[k - 1]):
+                    return False
+            total += probability[k]
+        # However the sum is rounded, it is then within as many units of 1 as there are outcomes.
+        if abs(total - 1.0) > (2.0**-52 if end - begin > 1 else 0.0):
+            return False
+    return True
 
 
 @compiled
