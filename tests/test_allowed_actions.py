@@ -129,6 +129,14 @@ def test_an_allowed_pair_needs_an_outcome() -> None:
 # --- planning ----------------------------------------------------------------------------------------------------
 
 
+def dense(mdp: rr.TabularMDP) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    """P and the mean rewards, 0 where an action is not allowed."""
+    P, R = np.zeros((S, A, S)), np.zeros(S * A)
+    np.add.at(P.reshape(-1, S), (mdp.rows.row, mdp.rows.next_state), mdp.rows.probability)
+    np.add.at(R, mdp.rows.row, mdp.rows.probability * mdp.rows.reward)
+    return P, R.reshape(S, A), mdp.allowed
+
+
 def value_of(P: NDArray[np.float64], R: NDArray[np.float64], policy: Any, gamma: float) -> NDArray[np.float64]:
     states = np.arange(len(P))
     solved: NDArray[np.float64] = np.linalg.solve(np.eye(len(P)) - gamma * P[states, policy], R[states, policy])
@@ -138,10 +146,9 @@ def value_of(P: NDArray[np.float64], R: NDArray[np.float64], policy: Any, gamma:
 @settings(max_examples=25)
 @given(problems)
 def test_planning_finds_the_best_of_all_allowed_policies(mdp: rr.TabularMDP) -> None:
-    P, R, allowed = mdp.to_dense()
-    mean = np.where(allowed, R if R.ndim == 2 else (P * np.where(P > 0, R, 0.0)).sum(axis=2), 0.0)
+    P, R, allowed = dense(mdp)
     policies = itertools.product(*(np.flatnonzero(row) for row in allowed))
-    best = np.max([value_of(P, mean, policy, mdp.gamma) for policy in policies], axis=0)
+    best = np.max([value_of(P, R, policy, mdp.gamma) for policy in policies], axis=0)
     found = rr.optimal_values(mdp)
     np.testing.assert_allclose(found.value, best, atol=found.error + 1e-12)
     assert np.array_equal(np.isneginf(found.q), ~allowed)
@@ -149,7 +156,7 @@ def test_planning_finds_the_best_of_all_allowed_policies(mdp: rr.TabularMDP) -> 
     assert np.array_equal(greedy(found.q), found.policy)
     np.testing.assert_allclose(rr.evaluate_policy(mdp, found.policy).value, best, atol=1e-8)
     uniform = mdp.support.uniform()
-    along, reward = (uniform[:, :, None] * P).sum(axis=1), (uniform * mean).sum(axis=1)
+    along, reward = (uniform[:, :, None] * P).sum(axis=1), (uniform * R).sum(axis=1)
     expected = np.linalg.solve(np.eye(S) - mdp.gamma * along, reward)
     np.testing.assert_allclose(rr.evaluate_policy(mdp, uniform).value, expected, atol=1e-8)
 
@@ -495,7 +502,7 @@ def test_an_action_that_no_state_has_changes_nothing() -> None:
 
 
 def mdp_without_mask(mdp: rr.TabularMDP) -> tuple[Any, Any]:
-    P, R, allowed = mdp.to_dense()
+    P, R, allowed = dense(mdp)
     return np.where(allowed[:, :, None], P, 1.0 / S), np.where(allowed, R, mdp.reward_range[0])
 
 

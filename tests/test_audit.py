@@ -27,7 +27,7 @@ from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.audit.states import measure_states
 from replicable_rl.errors import InvalidInput
 from replicable_rl.registry import PROBLEMS
-from replicable_rl.sampling import MAX_CALLS
+from replicable_rl.theory import MAX_CALLS
 from tests.statistics import ALPHA, SEED
 
 AUDITS = 2000

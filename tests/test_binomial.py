@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replicable_rl.sampling import _binomial as module
+from replicable_rl.sampling import _kernels as module
 from tests.statistics import ALPHA, SEED, goodness_of_fit
 
 HUGE = 2**63 - 1

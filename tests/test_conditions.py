@@ -16,7 +16,7 @@ from replicable_rl import planning
 from replicable_rl.problem.shipped import two_goals
 from replicable_rl.problem.source import Episodic, as_source
 from replicable_rl.runs import FIXED_SEED, THIS_SEED
-from replicable_rl.sampling.counts import DRAWS, STARTS
+from replicable_rl.sampling import DRAWS, STARTS
 from replicable_rl.theory import phased_vi
 from tests.commands import run_here
 from tests.statistics import Like

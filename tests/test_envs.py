@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from replicable_rl.errors import InvalidInput
-from replicable_rl.planning.exact import optimal_values
+from replicable_rl.planning import optimal_values
 from replicable_rl.problem.shipped import (
     chain,
     garnet,

@@ -19,8 +19,9 @@ from scipy import stats
 import replicable_rl as rr
 from replicable_rl.problem.source import Episodic
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import MAX_CALLS, EpisodeCounts
+from replicable_rl.sampling import EpisodeCounts
 from replicable_rl.testing import PerSample
+from replicable_rl.theory import MAX_CALLS
 from tests.statistics import ALPHA, SEED, goodness_of_fit, same_law
 
 Floats = NDArray[np.float64]

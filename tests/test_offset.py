@@ -17,7 +17,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.algorithms.approximate_mdp import LearnedModel, RowQueries
-from replicable_rl.planning.exact import evaluate_policy, optimal_values
+from replicable_rl.planning import evaluate_policy, optimal_values
 from replicable_rl.queries import Means, Query
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import EpisodeCounts, TransitionCounts

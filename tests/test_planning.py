@@ -16,8 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
-from replicable_rl.planning import _sweeps
-from replicable_rl.planning.exact import Optimum, evaluate_policy, optimal_values
+from replicable_rl.planning import Optimum, _sweeps, evaluate_policy, optimal_values
 from replicable_rl.problem.rows import Rows
 from replicable_rl.problem.shipped import garnet, gridworld
 from replicable_rl.problem.source import greedy

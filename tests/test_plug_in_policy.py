@@ -22,7 +22,7 @@ from replicable_rl.errors import InvalidFile, InvalidInput, SampleSizeTooLarge
 from replicable_rl.files import Parts
 from replicable_rl.pages.audits import store_page
 from replicable_rl.pages.page import render
-from replicable_rl.planning.exact import optimal_values
+from replicable_rl.planning import optimal_values
 from replicable_rl.problem import greedy
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.registry import build

@@ -29,7 +29,7 @@ from replicable_rl.pages.blocks import (
 )
 from replicable_rl.pages.page import Block, Page, Section, inline, plain, render, write
 from replicable_rl.pages.policy import PolicyPicture, pair_of_numbers, picture_of, policy_run
-from replicable_rl.problem.labels import Labels
+from replicable_rl.problem.table import Labels
 
 EVIL = "</script><script>alert('x')</script><img src=x onerror=alert(1)>\"'&`*"
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"><rect width="9" height="9"/></svg>'

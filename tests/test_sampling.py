@@ -18,9 +18,10 @@ from replicable_rl.problem import source as asked
 from replicable_rl.problem.source import Episodic, Generative, Recorded, Source, Support, Wrapped, as_source
 from replicable_rl.problem.table import n_blocks, stream_words
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import MAX_CALLS, EpisodeCounts, OutcomeCounts
+from replicable_rl.sampling import EpisodeCounts, OutcomeCounts
 from replicable_rl.sampling import _kernels as kernels
 from replicable_rl.testing import PerSample
+from replicable_rl.theory import MAX_CALLS
 from tests.statistics import ALPHA, SEED, goodness_of_fit, same_law
 
 DRAWS = 20_000

@@ -19,7 +19,8 @@ from replicable_rl.problem import simulator as simulator_module
 from replicable_rl.problem.source import Generative
 from replicable_rl.randomness import sample_stream
 from replicable_rl.rules import EmpiricalModel
-from replicable_rl.sampling import MAX_CALLS, OutcomeCounts
+from replicable_rl.sampling import OutcomeCounts
+from replicable_rl.theory import MAX_CALLS
 from tests.statistics import ALPHA, SEED, goodness_of_fit
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import numpy as np
 
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.files import replacing
-from replicable_rl.problem.labels import Labels
+from replicable_rl.problem.table import Labels
 from replicable_rl.wording import number
 
 if TYPE_CHECKING:

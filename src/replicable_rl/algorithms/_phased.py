@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from replicable_rl.compiled import compiled, compiled_loop, inlined
 from replicable_rl.randomness._kernels import fill_uniform
-from replicable_rl.sampling._binomial import Floats, Index, Integers, Words, workspace
-from replicable_rl.sampling._kernels import ROWS_PER_BLOCK, draw_block
+from replicable_rl.sampling._kernels import ROWS_PER_BLOCK, Floats, Index, Integers, Words, draw_block, workspace
 
 
 class DrawnRows(NamedTuple):

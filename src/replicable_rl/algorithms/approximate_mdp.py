@@ -26,14 +26,13 @@ import numpy as np
 
 from replicable_rl.algorithms.plan import SHARP_FORM, Promise, Promises, Shape, accurate, replicable
 from replicable_rl.errors import InvalidInput
-from replicable_rl.planning.exact import Optimum, optimal_values
+from replicable_rl.planning import Optimum, optimal_values
 from replicable_rl.problem.rows import Rows
 from replicable_rl.problem.source import Generative, Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.queries import Means, Query, RStat
 from replicable_rl.runs import Run, Status, StatusCode
-from replicable_rl.sampling import TransitionCounts
-from replicable_rl.sampling.counts import sums
+from replicable_rl.sampling import TransitionCounts, sums
 from replicable_rl.theory import ApproximateMDPNumbers, approximate_mdp
 from replicable_rl.theory.numbers import check_parameters
 

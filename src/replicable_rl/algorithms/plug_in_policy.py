@@ -20,7 +20,7 @@ import numpy as np
 
 from replicable_rl.algorithms.plan import Plan, Promise, Promises, Shape, accurate, replicable, sure_of
 from replicable_rl.errors import InvalidInput, speaking_as
-from replicable_rl.planning.exact import optimal_values
+from replicable_rl.planning import optimal_values
 from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
 from replicable_rl.progress import track
 from replicable_rl.rules import AffordableTolerance, Cuts, Decision, EmpiricalModel, Margin, Rule, Tuning, as_rule

@@ -30,7 +30,7 @@ import numpy as np
 from replicable_rl.algorithms.approximate_mdp import LearnedModel, RowQueries
 from replicable_rl.algorithms.plan import Promise, Promises, Shape, accurate, replicable
 from replicable_rl.errors import InvalidInput
-from replicable_rl.planning.exact import gain_of
+from replicable_rl.planning import gain_of
 from replicable_rl.problem.source import Episodic
 from replicable_rl.progress import track
 from replicable_rl.runs import FIXED_SEED, PromisedLoss, Run, Status, StatusCode

@@ -17,7 +17,7 @@ from replicable_rl.audit.agreement import Estimate, every_look
 from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput
-from replicable_rl.planning.exact import gain
+from replicable_rl.planning import gain
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import ALGORITHMS, build
 from replicable_rl.runs import Algorithm, PromisedLoss, Run, asks_for_nothing

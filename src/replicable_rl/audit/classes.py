@@ -11,7 +11,7 @@ import numpy as np
 
 from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.display import short_repr
-from replicable_rl.planning.exact import evaluate_policy, optimal_values
+from replicable_rl.planning import evaluate_policy, optimal_values
 from replicable_rl.problem.table import TabularMDP
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replicable_rl.audit.sampled import not_repeatable, suspicion
-from replicable_rl.planning.exact import evaluate_policy, optimal_values
+from replicable_rl.planning import evaluate_policy, optimal_values
 from replicable_rl.runs import implied
 from replicable_rl.wording import number
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from replicable_rl.audit.accuracy import loss_of_algorithm
 from replicable_rl.audit.agreement import Estimate, every_look
-from replicable_rl.planning.exact import optimal_values
+from replicable_rl.planning import optimal_values
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.runs import CERTIFICATE, FIXED_SEED, THIS_SEED, Claim
 

@@ -26,8 +26,7 @@ from replicable_rl.display import Displayed, described, shown
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real
 from replicable_rl.files import write_csv, write_text
 from replicable_rl.logs.several import Logs
-from replicable_rl.problem.labels import Labels
-from replicable_rl.problem.table import TabularMDP
+from replicable_rl.problem.table import Labels, TabularMDP
 from replicable_rl.runs import OWN, Claim, ObjectSpec, Run, in_order, level_of, usual_level
 from replicable_rl.store import RunStore
 

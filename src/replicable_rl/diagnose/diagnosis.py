@@ -24,7 +24,7 @@ from replicable_rl.display import Displayed
 from replicable_rl.display import shown as shows
 from replicable_rl.errors import InvalidInput, check_flag, check_in_open_interval, check_integer, shown
 from replicable_rl.logs import Dataset, Summary
-from replicable_rl.planning.exact import evaluate_policy
+from replicable_rl.planning import evaluate_policy
 from replicable_rl.progress import bar_where_it_is_seen
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.rules import SHIPPED, EmpiricalModel, Greedy

@@ -10,9 +10,9 @@ import numpy as np
 
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.audit.every_look import mean_at_every_look
-from replicable_rl.planning.exact import evaluate_policy, optimal_values
+from replicable_rl.planning import evaluate_policy, optimal_values
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.sampling.counts import sums
+from replicable_rl.sampling import sums
 from replicable_rl.theory import Units
 
 if TYPE_CHECKING:

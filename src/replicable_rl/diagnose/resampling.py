@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.logs import Dataset
-    from replicable_rl.sampling.counts import EpisodeCounts
+    from replicable_rl.sampling import EpisodeCounts
 
 
 _VERY_MANY = 100_000  # outcomes

@@ -14,15 +14,15 @@ from replicable_rl.files import Artifact, Parts
 from replicable_rl.logs.process import Process
 from replicable_rl.problem.source import Recorded, Support
 from replicable_rl.runs import Logged
-from replicable_rl.sampling.counts import EpisodeCounts, width_of
-from replicable_rl.sampling.counts import sums as summed
+from replicable_rl.sampling import EpisodeCounts, width_of
+from replicable_rl.sampling import sums as summed
 from replicable_rl.wording import plural
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from replicable_rl.logs.summary import Summary
-    from replicable_rl.problem.labels import Labels
+    from replicable_rl.problem.table import Labels
     from replicable_rl.runs import ObjectSpec
 
 

@@ -19,8 +19,8 @@ import numpy as np
 from replicable_rl.canonical import Json, json_digest, json_text
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, did_you_mean, is_masked, shown
-from replicable_rl.problem.labels import Labels
 from replicable_rl.problem.source import Support, check_gamma, check_range
+from replicable_rl.problem.table import Labels
 from replicable_rl.runs import ObjectSpec
 
 if TYPE_CHECKING:

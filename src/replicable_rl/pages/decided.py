@@ -9,8 +9,7 @@ import numpy as np
 from replicable_rl.audit.reading import problem_of
 from replicable_rl.errors import InvalidInput, check_numbers, shown
 from replicable_rl.logs import Dataset
-from replicable_rl.problem.labels import Labels
-from replicable_rl.problem.table import TabularMDP
+from replicable_rl.problem.table import Labels, TabularMDP
 from replicable_rl.rules import Cuts
 from replicable_rl.runs import ObjectSpec, Run
 

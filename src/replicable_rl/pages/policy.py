@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.errors import InvalidInput
 from replicable_rl.pages.blocks import Inline
-from replicable_rl.problem.labels import OPEN_CELLS, Cell, Labels
+from replicable_rl.problem.table import OPEN_CELLS, Cell, Labels
 from replicable_rl.wording import listed, minus, number
 
 MOST_STATES = 400  # drawn in one picture; more are no picture any more

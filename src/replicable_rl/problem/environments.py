@@ -23,7 +23,7 @@ from replicable_rl.problem.source import BUDGET, Episodic, Stepped, check_gamma
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import track
 from replicable_rl.runs import ObjectSpec
-from replicable_rl.sampling.counts import EpisodeCounts, Tally, check_horizon, episode_counts, merge_tallies, tally_of
+from replicable_rl.sampling import EpisodeCounts, Tally, check_horizon, episode_counts, merge_tallies, tally_of
 from replicable_rl.theory import MAX_CALLS
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from replicable_rl.errors import InvalidInput, check_flag, shown
 from replicable_rl.problem.source import BUDGET, Generative, Stepped
 from replicable_rl.progress import report
 from replicable_rl.runs import ObjectSpec
-from replicable_rl.sampling.counts import DRAWS, OutcomeCounts, Tally, Trust, check_calls, merge_tallies, tally_of
+from replicable_rl.sampling import DRAWS, OutcomeCounts, Tally, Trust, check_calls, merge_tallies, tally_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -26,7 +26,7 @@ from replicable_rl.canonical import array_digest
 from replicable_rl.display import Displayed, described
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, check_numbers, check_real, shown
 from replicable_rl.runs import OURS, provider
-from replicable_rl.sampling.counts import DRAWS, STARTS, STATED, EpisodeCounts, OutcomeCounts, Trust, sums
+from replicable_rl.sampling import DRAWS, STARTS, STATED, EpisodeCounts, OutcomeCounts, Trust, sums
 from replicable_rl.wording import number
 
 if TYPE_CHECKING:

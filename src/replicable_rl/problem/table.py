@@ -17,16 +17,18 @@ is the pair it left, the state it reached and the reward, so that is what is kep
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.canonical import array_digest
+from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, InvalidMDP, check_flag, check_integer, is_masked, shown
 from replicable_rl.files import Artifact, Parts, read_artifact, write_artifact
-from replicable_rl.problem.labels import Labels, check_labels
 from replicable_rl.problem.rows import (
     Layout,
     Outcomes,
@@ -47,7 +49,7 @@ from replicable_rl.problem.source import (
     check_sizes,
 )
 from replicable_rl.runs import OURS, Level, ObjectSpec, add_level, provider
-from replicable_rl.sampling.counts import (
+from replicable_rl.sampling import (
     DRAWS,
     STARTS,
     EpisodeCounts,
@@ -61,6 +63,67 @@ from replicable_rl.sampling.counts import (
 
 MANY_BLOCKS = 100  # blocks of rows that are worth several threads
 _MADE = ("n_states", "n_actions", "gamma", "rows", "initial", "reward_range", "labels", "estimated", "_source")
+
+
+OPEN_CELLS = ".SF"  # letters of a layout whose cells show the policy
+WALL = "#"  # the letter of a cell that is no state
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names for people; no part of the content digest.
+
+    ``layout`` is a text map for drawing: one string per line, ``#`` for a wall. The
+    other cells, read line by line, are the states 0, 1, 2, ...; states beyond the last
+    cell are not drawn. Cells marked ``.``, ``S`` or ``F`` show the action of the policy,
+    others (goals, holes) their letter.
+    """
+
+    states: tuple[str, ...] | None = None
+    actions: tuple[str, ...] | None = None
+    layout: tuple[str, ...] | None = None
+
+    __repr__ = short_repr
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield the cells of the map line by line: the one place that knows how a map numbers its states.
+
+        >>> [cell.state for cell in Labels(layout=("G#.",)).cells()]
+        [0, None, 1]
+        """
+        state = 0
+        for row, line in enumerate(self.layout or ()):
+            for column, letter in enumerate(line):
+                wall = letter == WALL
+                yield Cell(row, column, letter, None if wall else state)
+                state += not wall
+
+
+class Cell(NamedTuple):
+    """A cell of a map: where it is, its letter, and its state; a wall has none."""
+
+    row: int
+    column: int
+    letter: str
+    state: int | None
+
+    @property
+    def open(self) -> bool:
+        """Whether the cell shows the policy."""
+        return self.letter in OPEN_CELLS
+
+
+def check_labels(labels: Labels | None, n_states: int, n_actions: int) -> Labels:
+    """Return names that fit the sizes, as texts."""
+    labels = Labels() if labels is None else labels
+    for kind, names, size in (("states", labels.states, n_states), ("actions", labels.actions, n_actions)):
+        if names is not None and len(names) != size:
+            raise InvalidMDP(f"TabularMDP: labels.{kind} must hold {size} names, got {len(names)}.")
+    cells = sum(cell.state is not None for cell in labels.cells())
+    if len({len(line) for line in labels.layout or ()}) > 1 or cells > n_states:
+        raise InvalidMDP(f"TabularMDP: labels.layout must have lines of one length, and at most {n_states} states.")
+    columns = (labels.states, labels.actions, labels.layout)
+    return Labels(*(None if texts is None else tuple(map(str, texts)) for texts in columns))
 
 
 class TabularMDP(Generative, Episodic, Artifact):

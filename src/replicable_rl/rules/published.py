@@ -23,7 +23,7 @@ import numpy as np
 from replicable_rl.canonical import Json, record_digest
 from replicable_rl.errors import InvalidInput, check_numbers, check_real, check_share, shown
 from replicable_rl.files import Artifact, Parts
-from replicable_rl.problem.labels import Labels
+from replicable_rl.problem.table import Labels
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.affordable import AffordableTolerance
 from replicable_rl.rules.model import EmpiricalModel, Floats, Integers

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replicable_rl.problem.source import Episodic, Generative, Wrapped
-from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, check_calls, check_horizon
+from replicable_rl.sampling import EpisodeCounts, OutcomeCounts, check_calls, check_horizon
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -12,7 +12,7 @@ import numpy as np
 
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.theorem.analysis import MODEL, dense
-from replicable_rl.planning.exact import optimal_values
+from replicable_rl.planning import optimal_values
 from replicable_rl.queries import rstat
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.registry import make

@@ -19,10 +19,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.planning.exact import optimal_values
+from replicable_rl.planning import optimal_values
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.sampling import OutcomeCounts
-from replicable_rl.sampling.counts import sums
+from replicable_rl.sampling import OutcomeCounts, sums
 from replicable_rl.theory import PhasedVINumbers, Units
 
 Floats = NDArray[np.float64]

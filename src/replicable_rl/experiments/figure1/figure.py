@@ -3,7 +3,7 @@
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.figure1.analysis import RPVI
 from replicable_rl.plotting import BLUE, GREY, ORANGE, Axes, Figure, grid, panels
-from replicable_rl.problem.labels import Labels
+from replicable_rl.problem.table import Labels
 
 _GOAL = {"left": BLUE, "right": ORANGE}
 Actions = dict[int, str]  # by state

@@ -17,7 +17,7 @@ from replicable_rl.audit import AuditResult, audit_spec
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.experiments.experiment import CONFIDENCE, Scale, Study
 from replicable_rl.experiments.frontier.lab import SecondLab
-from replicable_rl.planning.exact import evaluate_policy, optimal_values
+from replicable_rl.planning import evaluate_policy, optimal_values
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import build
 from replicable_rl.runs import ObjectSpec
