@@ -19,12 +19,11 @@ from hypothesis import settings
 from replicable_rl import progress
 from replicable_rl.audit.evidence import Repeat
 from replicable_rl.audit.repeats import Pristine
+from replicable_rl.testing import conformance
 from tests import commands  # noqa: F401  # it notes what ships before any test can register something
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-    from replicable_rl.testing.processes import Worker
 
 gc.disable()  # while tests are collected: all that is made then stays, and looking for garbage in it takes seconds
 
@@ -90,16 +89,12 @@ def one_database(database: DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture(scope="session")
-def worker() -> Iterator[Worker]:
-    from replicable_rl.testing.processes import Worker
-
-    with Worker() as started:
+def another_process() -> Iterator[Any]:
+    with conformance.other_process() as started:
         yield started
 
 
 @pytest.fixture
-def one_worker(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+def one_worker(another_process: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """One other process for all conformance suites: it takes a second to start, and each suite starts its own."""
-    from replicable_rl.testing import conformance
-
-    monkeypatch.setattr(conformance, "Worker", lambda: nullcontext(worker))
+    monkeypatch.setattr(conformance, "other_process", lambda: nullcontext(another_process))

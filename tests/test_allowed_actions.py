@@ -27,7 +27,7 @@ from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.registry import ALGORITHMS
 from replicable_rl.rules import SHIPPED, EmpiricalModel, Margin, RoundedQ, Tuning
 from replicable_rl.testing import PerSample
-from replicable_rl.testing.counting import counting
+from replicable_rl.testing.sources import Counted
 from replicable_rl.theory.decisions import ROUNDING
 from replicable_rl.theory.phased_vi import Schedule
 from tests.statistics import ALPHA, SEED, goodness_of_fit, sampled_log
@@ -360,11 +360,11 @@ def test_every_algorithm_that_ships_is_tried() -> None:
 def test_no_algorithm_takes_a_forbidden_action(name: str, kind: str) -> None:
     for seed in (1, 2):
         mdp = masked(seed, kind)
-        problem, tap = counting(mdp)
+        problem = Counted(mdp)
         run = rr.solve(mdp, VARIANTS[name], shared_seed=seed, sample_seed=seed)
         check_run(run, mdp.allowed)
         counted = rr.solve(problem, VARIANTS[name], shared_seed=seed, sample_seed=seed)
-        assert run.samples == counted.samples == tap.transitions
+        assert run.samples == counted.samples == problem.transitions
         assert run.fingerprints == counted.fingerprints  # the loop in Python and the compiled one, where there are two
         if kind != "learned":  # there the loop in Python says nothing of the seed
             assert [proved(claim) for claim in run.claims] == [proved(claim) for claim in counted.claims]
@@ -436,7 +436,7 @@ def test_forbidden_pairs_have_no_edges_to_keep_away_from() -> None:
         def answer(self, means: Any, *address: int, index: Any = None) -> Any:
             return means
 
-    in_python: Any = counting(mdp)[0]
+    in_python: Any = Counted(mdp)
     far = 0
     for seed in range(200):  # in some of them, only forbidden pairs are near
         query = RStat(SharedRandomness(seed), "rpvi/offset", schedule.widths)

@@ -1,6 +1,21 @@
-"""To test what is your own: a suite to run on an algorithm, and a reference for sources of samples."""
+"""To test what you bring yourself: an algorithm, a rule or a source; and a reference to test sources against."""
 
-from replicable_rl.testing.conformance import Conformance, ConformanceError, Finding, check_algorithm
-from replicable_rl.testing.per_sample import PerSample
+from replicable_rl.testing.conformance import (
+    Conformance,
+    ConformanceError,
+    Finding,
+    check_algorithm,
+    check_rule,
+    check_source,
+)
+from replicable_rl.testing.sources import PerSample
 
-__all__ = ["Conformance", "ConformanceError", "Finding", "PerSample", "check_algorithm"]
+__all__ = [
+    "Conformance",
+    "ConformanceError",
+    "Finding",
+    "PerSample",
+    "check_algorithm",
+    "check_rule",
+    "check_source",
+]

@@ -1,22 +1,47 @@
-"""``check_algorithm``: every check on every problem, and what came of it."""
+"""Checks that an algorithm, a rule or a source of your own keeps the rules that every audit leans on.
 
+Checks go from the plain to the subtle. On each problem they stop at the first that fails: the later ones lean on it.
+Seeds are fixed, so the answer is the same every time, unless the code depends on the process. The checks that are
+statistical tests fail what keeps the rule with probability at most 1e-6 on a problem, over the choice of seeds.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import os
+import pickle
+import random
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal
 
-from replicable_rl.errors import InvalidInput
-from replicable_rl.problem.source import Source
+import numpy as np
+
+from replicable_rl.algorithms import PhasedVI, PlugInPolicy, RMax
+from replicable_rl.canonical import canonical_json, to_json
+from replicable_rl.errors import InvalidInput, shown
+from replicable_rl.problem.source import Generative, Source
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.registry import make
-from replicable_rl.runs import Algorithm, check_level
-from replicable_rl.runs.specs import algorithm_spec
-from replicable_rl.solve import refuse_other
-from replicable_rl.testing.cases import Case, DoesNotApply, Failed, Refused, short
-from replicable_rl.testing.checks import CHECKS, Check
-from replicable_rl.testing.processes import Worker
+from replicable_rl.randomness import SharedRandomness, sample_stream
+from replicable_rl.registry import ALGORITHMS, make, unshipped_levels
+from replicable_rl.rules import Rule
+from replicable_rl.runs import LEVELS, Algorithm, Level, Run, check_level, implied, in_order
+from replicable_rl.runs.specs import algorithm_spec, inexact_setting
+from replicable_rl.solve import refuse_other, solve, source_of
+from replicable_rl.testing.sources import Counted
+from replicable_rl.training.lending import lent_generators, seed_generators
+from replicable_rl.wording import brief, sentence
 
-Verdict = Literal["passed", "failed", "does not apply"]
+SHARED, SAMPLE = 2023, 1  # the seeds of the run that others are compared with
+SAMPLES = range(101, 109)  # of runs with the same shared seed and other samples
+PAIRS = 40  # pairs of runs, each with its own shared seed, that a claimed rho is held against
+FALSE_ALARM = 1e-6  # probability, over the seeds, that what keeps a rule fails a statistical check on one problem
+_CONTROLS = 201  # the first of the sample seeds of draws made for comparison
+_CALLS = 4000  # samples of every pair that a law is held against
+_RANDOM = "Take every random number from shared, by an address, or from rng"
 
 
 @dataclass(frozen=True)
@@ -25,16 +50,16 @@ class Finding:
 
     check: str
     problem: str
-    verdict: Verdict
+    verdict: Literal["passed", "failed", "does not apply"]
     sentence: str = ""
     cause: BaseException | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
 class Conformance:
-    """The findings of a suite that an algorithm passed; ``str()`` lists them."""
+    """The findings of a suite that was passed; ``str()`` lists them."""
 
-    algorithm: str
+    subject: str
     findings: tuple[Finding, ...]
 
     @property
@@ -48,77 +73,54 @@ class Conformance:
         return tuple(finding for finding in self.findings if finding.verdict == "does not apply")
 
     def __str__(self) -> str:
-        lines: dict[str, list[str]] = {}  # of each problem
-        for finding in self.findings:
-            lines.setdefault(finding.problem, [f"  passed: {', '.join(self._passed_on(finding.problem))}"])
-            if finding.verdict != "passed":
-                lines[finding.problem].append(f"  {finding.check}: {finding.verdict}, {finding.sentence}")
-        alike: dict[str, list[str]] = {}  # problems with the same lines
-        for problem, listed in lines.items():
-            alike.setdefault("\n".join(listed), []).append(problem)
-        return "\n".join([f"{self.algorithm} conforms", *("; ".join(on) + "\n" + text for text, on in alike.items())])
-
-    def _passed_on(self, problem: str) -> list[str]:
-        return [finding.check for finding in self.passed if finding.problem == problem] or ["nothing"]
+        lines = [f"{self.subject} conforms"]
+        for problem in dict.fromkeys(finding.problem for finding in self.findings):
+            passed = ", ".join(finding.check for finding in self.passed if finding.problem == problem)
+            skipped = (finding for finding in self.skipped if finding.problem == problem)
+            lines += [problem, f"  passed: {passed or 'nothing'}"]
+            lines += [f"  {finding.check}: does not apply, {finding.sentence}" for finding in skipped]
+        return "\n".join(lines)
 
 
 class ConformanceError(AssertionError):
-    """An algorithm breaks rules; the message has a line for each, ``findings`` the details."""
+    """A rule is broken; the message has a line for each problem, ``findings`` the details."""
 
-    def __init__(self, algorithm: str, findings: tuple[Finding, ...]) -> None:
-        self.algorithm, self.findings = algorithm, findings
-        problems: dict[tuple[str, str], list[str]] = {}
-        for finding in findings:
-            problems.setdefault((finding.check, finding.sentence), []).append(finding.problem)
-        lines = [f"  {check} ({'; '.join(on)}): {sentence}" for (check, sentence), on in problems.items()]
-        super().__init__("\n".join([f"{algorithm} does not conform:", *lines]))
+    def __init__(self, subject: str, findings: tuple[Finding, ...]) -> None:
+        self.findings = findings
+        lines = (f"  {finding.check} ({finding.problem}): {finding.sentence}" for finding in findings)
+        super().__init__("\n".join([f"{subject} does not conform:", *lines]))
 
 
 def check_algorithm(
     algorithm: Algorithm, *, problems: Iterable[Source] | None = None, level: str | None = None
 ) -> Conformance:
-    """Run every check on an algorithm; raise `ConformanceError` with all that fail.
+    """Check an algorithm on small problems; raise `ConformanceError` if it breaks a rule.
 
     Each check answers one question about ``solve(source, shared, rng)``:
 
-    - *interface*: does it return a `Run` of the right types, shapes and fingerprints?
+    - *interface*: does `rr.solve` take what it returns, and can the run be recorded?
     - *same seeds*: do the same seeds give the same bits?
     - *global randomness*: is it independent of `random` and `np.random`, and does it leave them alone?
     - *memory*: does it forget earlier runs?
-    - *threads*: are runs in several threads the same as one after another?
-    - *another process*: is a run in another process, where texts have other hashes, the same?
     - *identity*: can its id and parameters be recorded, and are they its own?
-    - *frozen*: do its attributes survive a run?
-    - *copies*: does a copy give the same bits?
-    - *fresh samples*: does it draw from ``rng``, and do all draws differ for other sample seeds?
+    - *copies*: does a copy have the same identity and give the same bits?
+    - *another process*: is a run in another process, where texts have other hashes, the same?
+    - *fresh samples*: do all its draws differ for other sample seeds?
     - *sample count*: is ``run.samples`` what was drawn?
     - *levels*: under one shared seed, does each level imply those below it, as model implies value and value policy?
     - *replicability*: do 40 pairs of runs, under 40 shared seeds, fit the rho that is claimed?
 
-    Seeds are fixed, so the answer is the same every time, unless the algorithm depends on the process: what one other
-    process happens to share with this one, such as one of two orders of a set, is not found. Two of the checks are
-    statistical tests, fresh samples and replicability: over the choice of seeds, each fails an algorithm that keeps the
-    rule with probability at most 1e-6 on a problem. Where a run claims nothing about a second run,
-    replicability does not apply.
-
     Parameters
     ----------
     algorithm : Algorithm
-        Anything with ``solve(source, shared, rng) -> Run``.
+        A frozen dataclass with ``solve(source, shared, rng) -> Run``.
     problems : iterable of problems, optional
-        What to run on, each about 40 times and 80 times more if a rho is claimed. By default five small ones:
-        with ties, with rewards to be learned, with negative rewards, without structure, with one state and one
-        action. Of those an algorithm may refuse some with `InvalidInput`, of yours none. All five allow every action
+        What to run on, each about 40 times, and 80 times more if a rho is claimed. By default five small ones: with
+        ties, with rewards to be learned, with negative rewards, without structure, with one state and one action.
+        An algorithm may refuse some of those with `InvalidInput`, of yours none. All five allow every action
         everywhere: to see that an algorithm looks at ``source.support``, give a problem that does not.
     level : str, optional
         What the rho that is claimed is about; None means what the claim itself says.
-
-    Raises
-    ------
-    ConformanceError
-        With a sentence for each check that failed: what was seen and what to do.
-    InvalidInput
-        If an argument is not what it should be.
 
     Examples
     --------
@@ -133,16 +135,14 @@ def check_algorithm(
     ...     def solve(self, source, shared, rng):
     ...         counts = source.draw(self.m, rng)
     ...         q = counts.mean(counts.reward).reshape(source.n_states, source.n_actions)
-    ...         return rr.Run.of(
-    ...             {"value": q, "policy": q.argmax(axis=1)}, samples=self.m * q.size,
-    ...             status=rr.Status(rr.StatusCode.COMPLETED, "looked one step ahead"))
+    ...         return rr.Run.of({"value": q, "policy": q.argmax(axis=1)}, samples=self.m * q.size)
     >>> print(check_algorithm(Myopic(100), problems=[rr.make("chain-v1")]))
     myopic-v1:m=100 conforms
     chain-v1
-      passed: interface, same seeds, global randomness, memory, threads, another process, identity, frozen,
-        copies, fresh samples, sample count
-      levels: does not apply, no two of 9 runs with other samples had an equal value
-      replicability: does not apply, the run claims nothing about a second run
+      passed: interface, same seeds, global randomness, memory, identity, copies, another process, fresh samples,
+        sample count
+      levels: does not apply, no two of 9 runs with other samples were equal at a level above another
+      replicability: does not apply, a run claims nothing about a second run
 
     A mistake is named together with its remedy:
 
@@ -154,28 +154,66 @@ def check_algorithm(
     Traceback (most recent call last):
     ...
     replicable_rl.testing.conformance.ConformanceError: careless-v1:m=100 does not conform:
-      fresh samples (chain-v1): a run with shared seed 2023 and sample seed 1 reports 1000 samples and never used rng.
-      Draw every sample from rng.
+      fresh samples (chain-v1): a run reports samples and never used rng. Draw every sample from rng.
     """
-    _check_arguments(algorithm, level)
-    chosen = default_problems() if problems is None else _check_problems(problems)
+    refuse_other("check_algorithm", algorithm)
+    if level is not None:
+        check_level("check_algorithm", level)
+    chosen = default_problems() if problems is None else tuple(problems)
+    if not chosen or not all(isinstance(problem, Source) for problem in chosen):
+        raise InvalidInput(f"check_algorithm: problems must be a list of problems, got {shown(problems)}.")
     findings: list[Finding] = []
-    with Worker() as worker:
-        for problem, neighbour in zip(chosen, chosen[1:] + chosen[:1], strict=True):
-            case = Case(algorithm, problem, neighbour, level, worker)
-            findings += examine(case, CHECKS, may_refuse=problems is None)
-    return conclude(_text(algorithm), findings)
+    with other_process() as process:
+        for problem in chosen:
+            case = _Case(algorithm, problem, level, process, may_refuse=problems is None)
+            findings += _examine(case, problem)
+    return _conclude(algorithm_spec(algorithm).text, findings)
 
 
-def conclude(name: str, findings: list[Finding]) -> Conformance:
-    """Return the findings if none of them is a failure and some check applied; raise them otherwise."""
-    failures = tuple(finding for finding in findings if finding.verdict == "failed")
-    if all(finding.verdict == "does not apply" for finding in findings):
-        remedy = "Mend it, or pass problems=[...] that it takes."
-        failures = tuple(replace(f, verdict="failed", sentence=f"{f.sentence} {remedy}") for f in findings)
-    if failures:
-        raise ConformanceError(name, failures) from next((f.cause for f in failures if f.cause), None)
-    return Conformance(name, tuple(findings))
+def check_rule(rule: Rule, *, problems: Iterable[Source] | None = None, samples: int = 1000) -> Conformance:
+    """Check a rule as `check_algorithm` checks `PlugInPolicy` with this rule, from ``samples`` of every pair.
+
+    >>> import replicable_rl as rr
+    >>> check_rule(rr.rules.Greedy(), problems=[rr.make("chain-v1")]).skipped[-1].sentence
+    'a run claims nothing about a second run'
+    """
+    return check_algorithm(PlugInPolicy(0.1, 0.01, 0.2, samples=samples, rule=rule), problems=problems)
+
+
+def check_source(source: Source, *, table: TabularMDP | None = None) -> Conformance:
+    """Check a source as `check_algorithm` checks an algorithm on it, and its draws against the law of a table.
+
+    The algorithm is `PhasedVI` where every pair can be drawn, else `RMax`, and then the law is not checked.
+
+    >>> import replicable_rl as rr
+    >>> chain = rr.make("chain-v1")
+    >>> check_source(rr.testing.PerSample(chain), table=chain).passed[-1].check
+    'law'
+    """
+    if not isinstance(source, Generative):
+        return check_algorithm(RMax(0.1, 0.1, 10, episodes=9, rounds=3), problems=[source])
+    report = check_algorithm(PhasedVI(0.1, 0.1, calls=50, iterations=3), problems=[source])
+    wrong = "" if table is None else _other_law(source, table)
+    law = () if table is None else (Finding("law", source.spec.text, "failed" if wrong else "passed", wrong),)
+    return _conclude(source.spec.text, [*report.findings, *law])
+
+
+def _other_law(source: Generative, table: TabularMDP) -> str:
+    """Say which transition is drawn too often or too seldom, by exact tests of all of them; '' if none."""
+    from scipy.special import bdtr, bdtrc
+
+    seen = source.draw(_CALLS, sample_stream(SAMPLE)).transitions(table.n_states, table.n_actions)
+    exact = table.drawn(table.rows.probability, 1).transitions(table.n_states, table.n_actions)  # type: ignore[arg-type]
+    times = dict(zip(seen.key.tolist(), seen.count.tolist(), strict=True))
+    law = dict(zip(exact.key.tolist(), np.minimum(exact.count, 1.0).tolist(), strict=True))
+    for key in {*law, *times}:
+        n, p = times.get(key, 0.0), law.get(key, 0.0)
+        chance = min(bdtr(n, _CALLS, p), bdtrc(n - 1, _CALLS, p) if n else 1.0)
+        if 2 * len(law) * chance < FALSE_ALARM:
+            pair, successor = divmod(key, table.n_states)
+            where = f"action {pair % table.n_actions} in state {pair // table.n_actions} leads to state {successor}"
+            return f"{where} in {n:g} of {_CALLS} samples; the table says with probability {p:.3g}."
+    return ""
 
 
 def default_problems() -> tuple[TabularMDP, ...]:
@@ -189,52 +227,268 @@ def default_problems() -> tuple[TabularMDP, ...]:
     )
 
 
-def examine(case: Case, checks: Iterable[Check], *, may_refuse: bool = False) -> list[Finding]:
-    """Run checks on an algorithm on a problem, and return what each found."""
-    problem = re.sub(r"([0-9a-f]{12})[0-9a-f]{52}", r"\1...", case.problem.spec.text)
-    findings: list[Finding] = []
-    failed: set[str] = set()
-    for check in checks:
-        if broken := [name for name in check.needs if name in failed]:
-            findings.append(Finding(check.name, problem, "does not apply", f"{broken[0]} failed"))
-            failed.add(check.name)
-            continue
+def other_process() -> Any:
+    """Return an executor with one process besides this one, where texts have other hashes; it starts when used."""
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    hashes = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    return ProcessPoolExecutor(max_workers=1, env={"PYTHONHASHSEED": hashes})
+
+
+# --- how checks are made ------------------------------------------------------------------------------------------
+
+
+class _Skipped(Exception):
+    """The check says nothing here; the message says why."""
+
+
+class _Refused(Exception):
+    """The algorithm does not take this problem."""
+
+
+@dataclass(frozen=True)
+class _Case:
+    """An algorithm on a problem, with the runs that several checks look at."""
+
+    algorithm: Algorithm
+    problem: Source
+    level: str | None = None  # what a claimed rho is about; None: what the claim says
+    process: Any = None
+    may_refuse: bool = False
+
+    def run(self, sample: int = SAMPLE, shared: int = SHARED, *, world: int = 0) -> Run:
+        """Run with the global generators seeded by ``world``, and leave those as they were."""
+        with lent_generators():
+            seed_generators(world)
+            return self.solve(sample_stream(sample), shared)
+
+    def solve(self, rng: np.random.Generator, shared: int = SHARED) -> Run:
+        """Run in the world as it is."""
+        return self.algorithm.solve(source_of(self.problem, self.algorithm), SharedRandomness(shared), rng)
+
+    @cached_property
+    def reference(self) -> Run:
+        """The run that others are compared with."""
+        return self.run()
+
+    @property
+    def promises(self) -> bool:
+        """Whether a run claims something about a second one."""
+        return self.reference.claims.replicability is not None
+
+    @cached_property
+    def prints(self) -> list[dict[str, str]]:
+        """The fingerprints of runs with one shared seed, each with its own samples."""
+        return [dict(run.fingerprints) for run in (self.reference, *map(self.run, SAMPLES))]
+
+    def counted(self, sample: int = SAMPLE) -> tuple[Run, Counted]:
+        """Run on the problem behind a counter."""
+        problem = Counted(self.problem)
+        run = replace(self, problem=problem).run(sample)
+        if not problem.draws:
+            raise _Skipped("the algorithm does not sample by draw or play")
+        return run, problem
+
+    def changed(self, recorded: dict[str, str]) -> str:
+        """Return the names of what differs from the reference, '' if nothing does."""
+        reference = _recorded(self.reference)
+        return ", ".join(name for name in {**reference, **recorded} if reference.get(name) != recorded.get(name))
+
+
+def _examine(case: _Case, problem: Source) -> Iterator[Finding]:
+    """Yield what each check finds, up to the first that fails."""
+    name = re.sub(r"([0-9a-f]{12})[0-9a-f]{52}", r"\1...", problem.spec.text)
+    for check in _CHECKS:
+        title = check.__name__.strip("_").replace("_", " ")
         try:
-            check.run(case)
-            findings.append(Finding(check.name, problem, "passed"))
-        except DoesNotApply as reason:
-            findings.append(Finding(check.name, problem, "does not apply", str(reason)))
-        except Refused as refusal:
-            verdict: Verdict = "does not apply" if may_refuse else "failed"
-            return [Finding(check.name, problem, verdict, str(refusal), refusal.__cause__)]
-        except Failed as seen:
-            failed.add(check.name)
-            findings.append(Finding(check.name, problem, "failed", str(seen), seen.__cause__))
-        except Exception as error:  # a run that ends like this where an earlier one did not
-            failed.add(check.name)
-            findings.append(Finding(check.name, problem, "failed", f"a run raises {short(error)}", error))
-    return findings
+            wrong = check(case)
+        except _Skipped as reason:
+            yield Finding(title, name, "does not apply", str(reason))
+            continue
+        except _Refused as refusal:
+            verdict: Any = "does not apply" if case.may_refuse else "failed"
+            yield Finding(title, name, verdict, f"the algorithm refuses the problem: {refusal}", refusal.__cause__)
+            return
+        except Exception as error:  # whatever somebody's code raises
+            yield Finding(title, name, "failed", _short(error), error)
+            return
+        yield Finding(title, name, "failed" if wrong else "passed", wrong)
+        if wrong:
+            return
 
 
-def _check_arguments(algorithm: object, level: str | None) -> None:
-    refuse_other("check_algorithm", algorithm)
-    if level is not None:
-        check_level("check_algorithm", level)
+def _conclude(subject: str, findings: list[Finding]) -> Conformance:
+    """Return the findings if some check passed and none failed; raise them otherwise."""
+    failures = tuple(finding for finding in findings if finding.verdict == "failed")
+    if not any(finding.verdict == "passed" for finding in findings):
+        failures = tuple(findings)
+    if failures:
+        raise ConformanceError(subject, failures) from failures[0].cause
+    return Conformance(subject, tuple(findings))
 
 
-def _check_problems(problems: object) -> tuple[Source, ...]:
-    chosen = tuple(problems) if isinstance(problems, Iterable) and not isinstance(problems, str) else ()
-    if not chosen:
-        raise InvalidInput(f"check_algorithm: problems must be a list of at least one problem, got {problems!r}.")
-    for problem in chosen:
-        if not isinstance(problem, Source):
-            hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
-            raise InvalidInput(f"check_algorithm: problems must hold problems, got {problem!r}.{hint}")
-    return chosen
+def _short(error: Exception) -> str:
+    return f"{brief(sentence(f'{type(error).__name__}: {error}'), 200)}."
 
 
-def _text(algorithm: Algorithm) -> str:
+def _recorded(run: Run) -> dict[str, str]:
+    """Return the parts of a run as texts, the sentences too: a time of day in them makes two records of one run."""
+    parts = run.to_json()
+    return dict(run.fingerprints) | {name: repr(parts[name]) for name in ("samples", "status", "claims", "history")}
+
+
+# --- the checks: each returns what is wrong, '' if nothing is -----------------------------------------------------
+
+
+def _interface(case: _Case) -> str:
     try:
-        return algorithm_spec(algorithm).text
-    except Exception:  # the check of its identity says more
-        return type(algorithm).__qualname__
+        run = case.reference
+    except InvalidInput as error:
+        raise _Refused(_short(error)) from error
+    with lent_generators():
+        solve(case.problem, case.algorithm, shared_seed=SHARED, sample_seed=SAMPLE)
+    canonical_json(to_json(run.to_json()))
+    same = Run.of(run.outputs).fingerprints == run.fingerprints
+    return "" if same else "the fingerprints are not those of the outputs. Build the run with Run.of."
+
+
+def _same_seeds(case: _Case) -> str:
+    changed = case.changed(_recorded(case.run()))
+    return changed and f"a second run with the same seeds differs in {changed}. {_RANDOM}; record no times."
+
+
+def _global_randomness(case: _Case) -> str:
+    if changed := case.changed(_recorded(case.run(world=1))):
+        return f"runs differ in {changed} after random.seed and np.random.seed. {_RANDOM}."
+    with lent_generators():
+        seed_generators(1)
+        before = random.getstate(), pickle.dumps(np.random.get_state())  # noqa: NPY002  # they are what is looked at
+        case.solve(sample_stream(SAMPLE))
+        moved = before != (random.getstate(), pickle.dumps(np.random.get_state()))  # noqa: NPY002  # as above
+    return f"a run changes the state of random or np.random. {_RANDOM}." * moved
+
+
+def _memory(case: _Case) -> str:
+    kept = case.run()
+    case.run(SAMPLE + 1, SHARED + 1)
+    if Run.of(kept.outputs).fingerprints != kept.fingerprints:
+        return "a later run overwrote the arrays of an earlier run. Return copies; Run.of makes them."
+    changed = case.changed(_recorded(case.run()))
+    return changed and f"a run after other runs differs in {changed}. Keep nothing from one run to the next."
+
+
+def _identity(case: _Case) -> str:
+    spec = algorithm_spec(case.algorithm)
+    if not spec.id or ALGORITHMS.get(spec.id, type(case.algorithm)) is not type(case.algorithm):
+        return f"the id {spec.id!r} is empty or belongs to another class. Give your class its own id."
+    setting = inexact_setting(case.algorithm)
+    return f"JSON cannot say {setting!r} exactly. Let all fields be numbers, texts and lists." if setting else ""
+
+
+def _copies(case: _Case) -> str:
+    try:
+        twins = copy.deepcopy(case.algorithm), replace(case.algorithm)  # type: ignore[type-var]  # it is a dataclass
+    except Exception as error:  # of a lock, of an InitVar
+        raise _Skipped(f"the algorithm cannot be copied: {_short(error)}") from error
+    for twin in twins:
+        changed = case.changed(_recorded(replace(case, algorithm=twin).run()))
+        if changed or algorithm_spec(twin) != algorithm_spec(case.algorithm):
+            return f"a copy differs in {changed or 'its identity'}. Make a field of whatever a run depends on."
+    return ""
+
+
+def _another_process(case: _Case) -> str:
+    try:
+        recorded = case.process.submit(_run_there, case.algorithm, case.problem, unshipped_levels()).result()
+    except Exception as error:  # what cannot be written here or read there
+        raise _Skipped(f"the case cannot be sent to another process: {_short(error)}") from error
+    changed = recorded.get("end") or case.changed(recorded)
+    remedy = "Let nothing depend on the process: no hash() of a text, no order of a set, no os.getpid()"
+    return changed and f"a run in another process differs in {changed}. {remedy}."
+
+
+def _run_there(algorithm: Algorithm, problem: Source, own: dict[str, Level]) -> dict[str, str]:
+    """Run in another process, and return texts alone: nobody needs the classes of the algorithm to read them."""
+    LEVELS.update(own)
+    try:
+        return _recorded(_Case(algorithm, problem).run())
+    except Exception as error:  # whatever somebody's code raises
+        return {"end": f"its end: {_short(error).rstrip('.')}"}
+
+
+def _fresh_samples(case: _Case) -> str:
+    rng = sample_stream(SAMPLE)
+    untouched = pickle.dumps(rng)
+    if case.solve(rng).samples and pickle.dumps(rng) == untouched:
+        return "a run reports samples and never used rng. Draw every sample from rng."
+    problems = [case.counted(sample)[1] for sample in (SAMPLE, *SAMPLES)]
+    first, seeds = problems[0].draws, itertools.count(_CONTROLS)
+    for i, (bits, _) in enumerate(first):
+        draws = [problem.draws[i] for problem in problems if i < len(problem.draws) and problem.draws[i][0] == bits]
+        if len(draws) == len(problems):
+            controls = (redraw(sample_stream(next(seeds))) for _, redraw in draws * _redraws(len(first)))
+            if bits not in controls:
+                return (
+                    f"runs with other sample seeds draw the same in draw {i + 1} of {len(first)}. Pass the rng of "
+                    "solve on to every draw and play."
+                )
+    return ""
+
+
+def _redraws(draws: int) -> int:
+    """Return how often to draw again for each run, before draws that are equal in all runs are called a fraud.
+
+    A fresh draw that comes out as x with probability p does so, and not in k more draws of the same kind, with
+    probability p (1 - p)**k <= k**k / (k + 1)**(k + 1). The runs other than the first, whose x it is, are independent:
+    the power of that by their number bounds a false alarm at one draw, and times the number of draws at any.
+    """
+    bounds = ((k, draws * (k**k / (k + 1) ** (k + 1)) ** len(SAMPLES)) for k in itertools.count(1))
+    return next(k for k, bound in bounds if bound <= FALSE_ALARM)
+
+
+def _sample_count(case: _Case) -> str:
+    run, problem = case.counted()
+    counts = f"a run reports {run.samples} samples and drew {problem.transitions}"
+    remedy = "Count calls for every pair, in every iteration, and the steps of every episode"
+    return "" if run.samples == problem.transitions else f"{counts}. {remedy}."
+
+
+def _levels(case: _Case) -> str:
+    levels = in_order(case.prints[0])
+    upper = [level for level in levels if implied(level) & set(levels)]
+    for above in upper:
+        for below in implied(above) & set(levels):
+            pairs = {(prints.get(above), prints.get(below)) for prints in case.prints}
+            if len(pairs) > len({digest for digest, _ in pairs}):
+                return (
+                    f"two runs with one shared seed have the same {above} but not the same {below}. Compute the "
+                    f"{below} from the {above} that is reported, and from nothing else."
+                )
+    if all(len({prints.get(level) for prints in case.prints}) == len(case.prints) for level in upper):
+        raise _Skipped(f"no two of {len(case.prints)} runs with other samples were equal at a level above another")
+    return ""
+
+
+def _replicability(case: _Case) -> str:
+    from scipy.special import bdtrc
+
+    pairs = [tuple(case.run(2 * seed + i, seed) for i in (0, 1)) for seed in range(PAIRS)] if case.promises else []
+    claims = [run.claims.replicability for pair in pairs for run in pair]
+    bounds = [claim.bound for claim in claims if claim is not None]
+    if not bounds or len(bounds) < len(claims):
+        raise _Skipped("a run claims nothing about a second run")
+    level = case.level or claims[0].level or in_order(case.reference.fingerprints)[0]  # type: ignore[union-attr]
+    if level not in case.reference.fingerprints:
+        raise _Skipped(f"the run has no {level}")
+    differ = sum(one.fingerprints.get(level) != two.fingerprints.get(level) for one, two in pairs)
+    chance = float(bdtrc(differ - 1, PAIRS, max(bounds))) if differ else 1.0  # of so many pairs or more
+    if chance >= FALSE_ALARM:
+        return ""
+    seen = f"{differ} of {PAIRS} pairs of runs differ in their {level}, which has probability {chance:.1g}"
+    return f"rho={max(bounds):g} is claimed, but {seen}. Claim rho only where it is proved."
+
+
+_CHECKS: tuple[Callable[[_Case], str], ...] = (
+    *(_interface, _same_seeds, _global_randomness, _memory, _identity, _copies, _another_process),
+    *(_fresh_samples, _sample_count, _levels, _replicability),
+)

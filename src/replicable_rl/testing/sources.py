@@ -1,4 +1,4 @@
-"""The reference: every sample of a table, one by one."""
+"""Two sources for tests: one draws a table's samples one by one, the other counts what is drawn from it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.problem.source import Episodic, Generative, Wrapped
+from replicable_rl.problem.source import Episodic, Generative, Wrapped, as_source
 from replicable_rl.sampling import EpisodeCounts, OutcomeCounts, check_calls, check_horizon
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike
 
 _CHUNK = 1 << 20  # samples drawn at a time
@@ -44,13 +46,11 @@ class PerSample(Wrapped, Generative, Episodic):
     def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
         """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
         episodes, horizon = check_calls("PerSample", episodes, "episodes"), check_horizon(horizon)
-        weights = self.support.probabilities("PerSample", policy)
+        actions = np.cumsum(self.support.probabilities("PerSample", policy), axis=1)
         rows = self.own.rows
         # Row r of cumulative probabilities lives in (r, r + 1], so that one search serves all rows.
-        row = rows.row
         total = np.cumsum(rows.probability)
-        outcomes = row + total - np.concatenate([[0.0], total])[rows.indptr[:-1]][row]
-        actions = np.cumsum(weights, axis=1)
+        outcomes = rows.row + total - np.concatenate([[0.0], total])[rows.indptr[:-1]][rows.row]
         count = np.zeros(rows.probability.size)
         state = rng.choice(self.n_states, size=episodes, p=self.own.initial / self.own.initial.sum())
         for _ in range(horizon):
@@ -61,3 +61,46 @@ class PerSample(Wrapped, Generative, Episodic):
             count += np.bincount(drawn, minlength=count.size)
             state = rows.next_state[drawn]
         return self.own.played(count, episodes, horizon)  # type: ignore[no-any-return]
+
+
+class Counted(Wrapped, Generative, Episodic):
+    """A problem that counts what is drawn from it, whatever an algorithm says that it drew.
+
+    ``draws`` holds the bits of every answer, with a function that draws as much again from another generator: the
+    control that tells whether fresh samples could have looked different at all.
+
+    >>> import numpy as np, replicable_rl as rr
+    >>> problem = Counted(rr.make("chain-v1"))
+    >>> rng = np.random.default_rng(1)
+    >>> _ = problem.draw(100, rng), problem.play([0] * 5, 10, 7, rng)
+    >>> problem.transitions  # 100 of each of 10 pairs, and 10 episodes of 7 steps
+    1070
+    """
+
+    def __init__(self, problem: object) -> None:
+        super().__init__(as_source(problem))
+        self.transitions = 0
+        self.draws: list[tuple[bytes, Callable[[np.random.Generator], bytes]]] = []
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        """Draw, and note how much."""
+        counts: OutcomeCounts = self.own.draw(calls, rng)
+        self.transitions += int(counts.calls) * self.support.pairs
+        self.draws.append((bits(counts), lambda fresh: bits(self.own.draw(calls, fresh))))
+        return counts
+
+    def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+        """Play, and note how much."""
+        kept = np.array(policy)  # a copy, for the algorithm may use its array again
+        counts: EpisodeCounts = self.own.play(policy, episodes, horizon, rng)
+        self.transitions += int(counts.steps)
+        self.draws.append((bits(counts), lambda fresh: bits(self.own.play(kept, episodes, horizon, fresh))))
+        return counts
+
+
+def bits(counts: OutcomeCounts | EpisodeCounts) -> bytes:
+    """Return the bits of counts, for comparison."""
+    rewards = counts.reward if isinstance(counts, OutcomeCounts) else counts.reward_sum
+    places = counts.indptr if isinstance(counts, OutcomeCounts) else counts.key
+    arrays = places, counts.next_state, rewards, counts.count
+    return b"\n".join(np.ascontiguousarray(array).tobytes() for array in arrays)
