@@ -44,13 +44,11 @@ def counts(rows: dict[int, dict[int, float]], rewards: dict[int, float] | None =
     return TransitionCounts(S, A, np.array(key, dtype=np.int64), np.array(count), np.array(sums))
 
 
-def new_model(
-    known_rewards: Floats | None = None, top: float = 1.0, initial: Floats | None = None, **changes: Any
-) -> LearnedModel:
+def new_model(known_rewards: Floats | None = None, initial: Floats | None = None, **changes: Any) -> LearnedModel:
     sizes = {"n_states": S, "n_actions": A, "gamma": 0.9, "reward_range": (0.0, 1.0), **changes}
     every = Support.of("", None, S, A)
     problem: Any = SimpleNamespace(known_rewards=known_rewards, initial=initial, support=every, **sizes)
-    return LearnedModel.empty(problem, top)
+    return LearnedModel.empty(problem)
 
 
 def learn(query: RowQueries, seen: TransitionCounts, pairs: Any, **options: Any) -> LearnedModel:
@@ -163,7 +161,7 @@ def test_never_seen_successors_stay_absent() -> None:
 def test_rows_of_a_large_problem_stay_sparse() -> None:
     mdp = rr.make("riverswim-v1", n_states=2000)
     seen = mdp.draw(10**12, sample_stream(SEED)).transitions(2000, 2)
-    model = LearnedModel.empty(mdp, 1.0)
+    model = LearnedModel.empty(mdp)
     model = model.learned(np.arange(4000), seen, rounded(1e-3))
     learned = model.table.rows
     assert learned.next_state.tolist() == mdp.rows.next_state.tolist()
@@ -305,7 +303,7 @@ def test_learned_rewards_stay_within_their_range(
     high = low + span
     seen = counts({5: {1: visits}}, {5: visits * (low + where * span)})
     for query in (PLAIN, rounded(width, seed=seed)):
-        model = new_model(top=high, reward_range=(low, high))
+        model = new_model(reward_range=(low, high))
         model = model.learned(np.array([5]), seen, query)
         mdp = model.table
         learned = float(mdp.rows.reward[mdp.rows.indptr[5]])
@@ -334,7 +332,7 @@ def test_rewards_have_offsets_of_their_own() -> None:
 
 
 def test_what_is_unknown_is_a_self_loop_with_the_highest_reward() -> None:
-    model = new_model(top=3.0, initial=np.array([0.0, 1.0, 0.0, 0.0]))
+    model = new_model(reward_range=(0.0, 3.0), initial=np.array([0.0, 1.0, 0.0, 0.0]))
     mdp = model.table
     assert mdp.estimated
     assert mdp.rows.next_state.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]

@@ -199,7 +199,7 @@ def test_means_of_rewards_keep_their_digits() -> None:
             mdp.play(np.full((3, 2), 0.5), 10**12, 20, sample_stream(SEED)),
             mdp.draw(10**12, sample_stream(SEED)).transitions(3, 2, b),
         ):
-            LearnedModel.empty(mdp, b + 1.0).learned(np.arange(6), seen, RowQueries(Means(), query))
+            LearnedModel.empty(mdp).learned(np.arange(6), seen, RowQueries(Means(), query))
         asked.append(query.means)
     assert asked[0] == asked[1] == asked[2]
     assert asked[0][:2] == pytest.approx([0.3, 0.1], abs=1e-5)  # ten standard deviations are 5e-6

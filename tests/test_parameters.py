@@ -32,7 +32,6 @@ BAD = {
     **dict.fromkeys(("calls", "iterations", "episodes", "budget", "rounds", "support", "horizon", "samples"), WHOLE),
     **dict.fromkeys(("known", "window"), (0, -1, 1e31, math.nan, math.inf, "x")),
     **dict.fromkeys(("target", "norm", "form", "over", "rule", "threshold", "estimate"), WORDS),
-    "r_max": (math.nan, math.inf, "x"),
 }
 
 

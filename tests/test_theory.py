@@ -1,4 +1,4 @@
-"""The formulas: the paper's listing and its constants, and the promises that plans make."""
+"""The formulas of queries, of phased value iteration and of models: promises recomputed, and each step at its edge."""
 
 from __future__ import annotations
 
@@ -11,53 +11,143 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 import replicable_rl as rr
 from replicable_rl.algorithms.plan import Plan
 from replicable_rl.errors import SampleSizeTooLarge, speaking_as
-from replicable_rl.experiments.cost.prediction import rstat_mismatch
+from replicable_rl.queries import RStat
 from replicable_rl.runs import OURS, Claims
-from replicable_rl.theory import (
-    paper_approximate_mdp,
-    paper_phased_vi,
-    phased_vi,
-    rmax,
-    rstat,
-)
-from replicable_rl.theory.rstat import Form
+from replicable_rl.sampling import OutcomeCounts
+from replicable_rl.theory import approximate_mdp, paper_approximate_mdp, paper_phased_vi, phased_vi, rmax, rstat
+from replicable_rl.theory.approximate_mdp import ApproximateMDPNumbers, row_distance
+from replicable_rl.theory.phased_vi import Schedule, rising_schedule
+from replicable_rl.theory.rstat import ARITHMETIC, Form, few_bits, mean_distance, seed_margin
+from tests.statistics import ALPHA, SEED
 
+shares = st.floats(1e-4, 0.99)
 probabilities = st.tuples(st.floats(1e-6, 0.99), st.floats(1e-6, 0.49)).map(lambda x: (x[0], x[0] * x[1]))  # rho, delta
 forms: st.SearchStrategy[Form] = st.sampled_from(["midpoint", "zero-preserving"])
+norms: st.SearchStrategy[Any] = st.sampled_from(["entry", "l1"])
+PIECES = {"midpoint": 1, "zero-preserving": 2}
+PROMISE = (0.1, 0.001, 0.2)
 
 
-@given(probabilities, st.floats(1e-3, 0.9), forms)
-def test_the_bounds_of_a_query_are_its_promises_and_no_more(
-    rho_delta: tuple[float, float], tau: float, form: Form
-) -> None:
-    rho, delta = rho_delta
-    query = rstat(rho, delta, tolerance=tau, form=form)
+# --- one query -------------------------------------------------------------------------------------------------------
+
+
+def exact_distance(n: int, p: float) -> float:
+    """E|v1 - v2| of two means of n Bernoulli(p), summed over both laws."""
+    k = np.arange(n + 1)
+    law = binom.pmf(k, n, p)
+    return float(np.abs(np.subtract.outer(k, k)).ravel() @ np.multiply.outer(law, law).ravel()) / n
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 40, 300])
+def test_the_mean_distance_is_at_most_one_over_root_pi_n(n: int) -> None:
+    worst = exact_distance(n, 0.5)
+    assert worst == pytest.approx(math.comb(2 * n, n) / 4**n)
+    assert worst <= mean_distance(n) <= worst * (1.0 + 0.3 / n)  # and tight
+    for p in (1e-6, 0.01, 0.2, 0.45, 0.9):
+        assert exact_distance(n, p) <= worst * (1 + 1e-12)
+        # what the rows of a model use
+        assert exact_distance(n, p) <= 2 * math.sqrt(p * (1 - p) / (math.pi * n)) + math.sqrt(2 / math.pi) / n
+
+
+@given(
+    st.lists(st.floats(0.0, 1.0).map(lambda x: round(x, 6)), min_size=2, max_size=5),
+    st.integers(1, 4),
+    st.integers(0, 2**32),
+)
+def test_bernoulli_is_the_worst_law(values: list[float], n: int, seed: int) -> None:
+    """The step of the proof: for any law on [0, 1] the mean distance is at most that of its Bernoulli law."""
+    p = np.random.default_rng(seed).dirichlet(np.ones(len(values)))
+    law = {0.0: 1.0}
+    for _ in range(n):  # the law of a sum of n
+        new: dict[float, float] = {}
+        for total, chance in law.items():
+            for value, q in zip(values, p, strict=True):
+                new[total + value] = new.get(total + value, 0.0) + chance * q
+        law = new
+    x, weight = np.array(list(law)), np.array(list(law.values()))
+    distance = float((np.abs(np.subtract.outer(x, x)) * np.multiply.outer(weight, weight)).sum()) / n
+    assert distance <= exact_distance(n, min(1.0, float(p @ values))) + 1e-12
+
+
+@given(shares, shares, st.floats(1e-4, 0.9), forms)
+def test_a_query_keeps_its_promises_and_no_more(rho: float, delta: float, tau: float, form: Form) -> None:
+    """Both hold at n, one sample fewer is too few, and 2 delta < rho is not needed."""
+    query, pieces = rstat(rho, delta, tolerance=tau, form=form), PIECES[form]
     assert query.error_proved <= tau * (1 + 1e-12)
     assert query.rho_proved <= rho * (1 + 1e-12)
+    if 1 < query.samples < 10**9:
+        n = query.samples - 1
+        room = 2 * (tau - math.sqrt(math.log(2 / delta) / (2 * n))) / pieces
+        assert room <= 0 or mean_distance(n) / room > rho
     few = replace(query, samples=max(1, query.samples // 8))
-    error = math.sqrt(math.log(2 / delta) / (2 * few.samples)) + query.width * (0.5 if form == "midpoint" else 1)
+    error = math.sqrt(math.log(2 / delta) / (2 * few.samples)) + query.width * pieces / 2
     assert few.error_proved == pytest.approx(error)
     assert few.rho_proved == pytest.approx(min(1.0, 1 / (query.width * math.sqrt(math.pi * few.samples))))
 
 
-@pytest.mark.parametrize("ratio", [0.01, 0.3, 1.0, 5.0])
-def test_clt_prediction_is_the_gaussian_expectation(ratio: float) -> None:
-    """E min(1, |D|/beta) for D ~ N(0, 2 sigma^2/n), by Monte Carlo of another kind: a fine quadrature."""
-    sigma, n = 0.4, 1000
-    s = sigma * math.sqrt(2 / n)
-    width = s / ratio
-    x = np.linspace(-12, 12, 2_000_001)
-    density = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
-    exact = np.trapezoid(np.minimum(1.0, np.abs(x) * s / width) * density, x)
-    assert float(rstat_mismatch(np.array(sigma), n, width)) == pytest.approx(exact, rel=1e-6)
-    if ratio <= 0.3:
-        assert float(rstat_mismatch(np.array(sigma), n, width)) == pytest.approx(
-            2 * sigma / (width * math.sqrt(math.pi * n)), rel=1e-2
-        )
+def test_two_answers_differ_with_the_probability_that_is_promised() -> None:
+    """Bernoulli(1/2) at exactly n: the bound is met, and within a factor of two. False alarm: ALPHA."""
+    rng = np.random.default_rng(SEED)
+    plan, trials = rstat(0.2, 0.01, tolerance=0.1), 100_000
+    v = rng.binomial(plan.samples, 0.5, (2, trials)) / plan.samples
+    bins = np.floor((v - plan.width * rng.random(trials)) / plan.width)
+    differ = int((bins[0] != bins[1]).sum())
+    assert binom.sf(differ - 1, trials, plan.rho) > ALPHA
+    assert differ > 0.9 * plan.rho * trials
+
+
+def test_a_margin_is_enough_at_the_edge() -> None:
+    """A second mean is beyond the margin of the first with probability at most delta. False alarm: ALPHA."""
+    rng, trials = np.random.default_rng(SEED), 100_000
+    for n, p in ((2, 0.5), (50, 0.5), (1000, 0.03), (1000, 0.5), (10**6, 1e-5)):
+        delta = 0.05
+        one, two = (rng.binomial(n, p, trials) / n for _ in range(2))
+        variance = one * (1.0 - one) * n / (n - 1)
+        beyond = int((np.abs(one - two) > seed_margin(variance, float(n), 1.0, math.log(3.0 / delta))).sum())
+        assert binom.sf(beyond - 1, trials, delta) > ALPHA
+        assert beyond == 0 or n > 2
+
+
+def test_a_smaller_margin_is_not_enough() -> None:
+    rng, trials, n = np.random.default_rng(SEED), 100_000, 1000
+    one, two = (rng.binomial(n, 0.5, trials) / n for _ in range(2))
+    half = seed_margin(one * (1.0 - one), float(n), 1.0, math.log(3.0 / 1e-3)) / 2.0
+    assert (np.abs(one - two) > half).mean() > 5e-3
+
+
+def test_constants_of_the_margin_are_those_of_the_theorem() -> None:
+    """Maurer and Pontil's bound, and Bernstein's, written out."""
+    n, sd, spread, L = 1000.0, 0.2, 0.7, 5.0
+    sigma = sd + spread * math.sqrt(2 * L / (n - 1))
+    expected = math.sqrt(2 * 2 * sigma**2 * L / n) + spread * L / (3 * n)  # of differences: twice the variance
+    assert float(seed_margin(np.array(sd * sd), n, spread, L)) == pytest.approx(expected, rel=1e-9)
+
+
+def test_room_to_the_next_edge() -> None:
+    query = RStat(rr.SharedRandomness(1), "x", 0.25)
+    offset = 0.25 * rr.SharedRandomness(1).uniform("x", shape=(1,))[0]
+    edges = offset + 0.25 * np.arange(-4, 8)
+    edges = edges[(edges > 0.0) & (edges <= 1.0)]
+    for v in (0.0, 0.01, 0.3, 0.5, 0.77, 1.0):
+        assert query.room(np.array([v]))[0] == pytest.approx(np.abs(edges - v).min(), abs=1e-15)
+
+
+def test_arithmetic_loses_less_than_the_margins_allow() -> None:
+    rng, S, worst = np.random.default_rng(SEED), 20_000, 0.0
+    for _ in range(50):
+        count = rng.multinomial(10**15, rng.dirichlet(np.ones(S)))
+        value = 0.9999 * (1.0 - 0.1 * rng.random())
+        counts = OutcomeCounts(np.array([0, S]), np.arange(S, dtype=np.int32), np.zeros(S), count, int(count.sum()))
+        worst = max(worst, abs(float(counts.mean(np.full(S, value))[0]) - value))
+    assert 2.0 * worst < ARITHMETIC
+
+
+# --- phased value iteration ------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=300)
@@ -118,57 +208,103 @@ def test_table_of_the_paper() -> None:
 
 
 def test_overrides_lose_the_proof_only_where_they_should() -> None:
-    calls = paper_phased_vi(32, 0.9, 0.1, 0.001, 0.2)["calls"]
-    more = phased_vi(32, 0.9, 0.1, 0.001, 0.2, calls=calls + 1)
-    assert more.replicability_proved
-    assert more.accuracy_proved
-    fewer = phased_vi(32, 0.9, 0.1, 0.001, 0.2, calls=calls // 100)
-    assert fewer.replicability_proved  # by the mean distance
-    fewer = phased_vi(32, 0.9, 0.1, 0.001, 0.2, calls=calls // 200)
-    assert not fewer.replicability_proved
-    assert fewer.rho_proved == pytest.approx(3200 / (fewer.width * math.sqrt(math.pi * fewer.calls)))
-    coarse = phased_vi(32, 0.9, 0.1, 0.001, 0.2, tolerance=0.05)
-    assert coarse.replicability_proved
-    assert not coarse.accuracy_proved
-    short = phased_vi(32, 0.9, 0.1, 0.001, 0.2, iterations=10)
-    assert short.replicability_proved
-    assert not short.accuracy_proved
-
-
-def test_bounds_are_those_of_the_run_and_not_of_the_theorem() -> None:
-    """A coarse tolerance and all the samples there are: Q errs by beta/2 a step, the policy loses 20 times that."""
+    """The bounds are those of the run and not of the theorem."""
+    calls = paper_phased_vi(32, 0.9, *PROMISE)["calls"]
+    cases: list[tuple[dict[str, Any], bool, bool]] = [
+        ({"calls": calls + 1}, True, True),
+        ({"calls": calls // 100}, True, True),  # by the mean distance
+        ({"calls": calls // 200}, True, False),
+        ({"tolerance": 0.05}, False, True),
+        ({"iterations": 10}, False, True),
+    ]
+    for given_, accurate, replicable in cases:
+        plan = phased_vi(32, 0.9, *PROMISE, **given_)
+        assert plan.replicability_proved is replicable
+        assert plan.accuracy_proved is accurate or given_.get("calls") == calls // 200
     for known, damping in ((True, 0.9), (False, 1.0)):
-        plan = phased_vi(32, 0.9, 0.1, 0.001, 0.2, tolerance=0.005, calls=2**63 - 1, known_rewards=known)
+        plan = phased_vi(32, 0.9, *PROMISE, tolerance=0.005, calls=2**63 - 1, known_rewards=known)
         assert plan.value_error == pytest.approx(damping * 0.005 / 0.1 + 0.9**100, rel=1e-3)
         assert plan.policy_loss == pytest.approx(20 * plan.value_error)
-        assert not plan.accuracy_proved
-        assert plan.replicability_proved
         assert plan.rho_proved == pytest.approx(3200 / (plan.width * math.sqrt(math.pi * plan.calls)))
 
 
-BAD = [
-    ({"gamma": 1.0}, "gamma must be a discount in"),
-    ({"epsilon": 0.0}, "epsilon must lie strictly between 0 and 1, got 0"),
-    ({"epsilon": 1.0}, "epsilon must lie strictly between"),
-    ({"delta": 0.15, "calls": 5}, "2*delta < rho, got delta=0.15, rho=0.2. Leave them out, or lower delta below 0.1."),
-    ({"rho": 1.0}, "rho must lie strictly between"),
-    ({"target": "q"}, "target must be 'policy' or 'value'"),
-    ({"calls": 0}, "calls must be an integer from 1"),
-    ({"calls": 1.5}, "calls must be an integer"),
-    ({"iterations": 0}, "iterations must be an integer from 1"),
-    ({"tolerance": -1.0}, "tolerance must lie strictly between"),
-    ({"rho_sq": 1e-12}, "rho_sq must exceed 2*delta/(N*T)"),
-    ({"epsilon": float("nan")}, "epsilon must lie strictly between"),
-    ({"epsilon": "0.1"}, "epsilon must lie strictly between"),
-]
+@settings(max_examples=200)
+@given(
+    st.floats(0.0, 0.999) | st.sampled_from([0.0, 0.9, 0.99]),
+    shares,
+    shares,
+    shares,
+    st.sampled_from([1, 2, 32, 10**6]),
+    st.booleans(),
+)
+def test_a_schedule_keeps_both_promises(
+    gamma: float, epsilon: float, delta: float, rho: float, pairs: int, known: bool
+) -> None:
+    """The recursions of the proof, one iteration after another."""
+    one = rising_schedule(pairs, gamma, epsilon, delta, rho, known_rewards=known)
+    damped, T = (gamma if known else 1.0), one.iterations
+    error, differ, top = (gamma if known else 1.0), 0.0, (1.0 - gamma if known else 0.0)
+    for t in range(T):
+        reach = top if known else (1.0 - gamma) + gamma * top  # what is averaged
+        assert reach <= one.reach[t] * (1 + 1e-9)
+        deviation = reach * math.sqrt(math.log(2 * pairs * T / delta) / (2 * int(one.calls[t])))
+        assert one.lowered[t] >= (deviation + one.widths[t] / 2) * (1 - 1e-9)
+        error = gamma * error + damped * 2 * one.lowered[t]
+        differ += pairs * reach / (one.widths[t] * math.sqrt(math.pi * int(one.calls[t])))
+        top = (1.0 - gamma) + gamma * top
+    assert error <= epsilon
+    assert one.loss(gamma, known) == pytest.approx(error, rel=1e-9, abs=1e-300)
+    assert differ <= rho
+    assert one.disagreement(pairs) == pytest.approx(differ, rel=1e-5)
+    plan = rr.theory.phased_vi(pairs, gamma, epsilon, delta, rho, known_rewards=known)
+    assert plan.accuracy_proved
+    assert plan.replicability_proved
+    assert plan.samples == pairs * sum(map(int, one.calls))
 
 
-@pytest.mark.parametrize(("change", "message"), BAD)
-def test_bad_parameters(change: dict[str, object], message: str) -> None:
-    arguments: dict[str, object] = {"pairs": 32, "gamma": 0.9, "epsilon": 0.1, "delta": 0.001, "rho": 0.2, **change}
-    with pytest.raises(rr.InvalidInput) as caught:
-        phased_vi(**arguments)  # type: ignore[arg-type]
-    assert message in str(caught.value)
+def test_numbers_have_few_bits() -> None:
+    """The last bits of pow and log differ between machines; those of a schedule must not."""
+    one = rising_schedule(32, 0.9, *PROMISE)
+    for numbers in (one.calls.astype(float), one.widths, one.lowered, one.reach):
+        mantissa = np.frexp(numbers)[0] * 2.0**24
+        assert (mantissa == np.floor(mantissa)).all()
+    middle = phased_vi(32, 0.9, *PROMISE).value_error * 2.0**40  # which is added to Q
+    assert middle == math.floor(middle)
+    assert (few_bits([0.1, 1.0, 0.0]) >= [0.1, 1.0, 0.0]).all()
+
+
+def test_calls_fall_with_the_spread() -> None:
+    one = rising_schedule(32, 0.9, *PROMISE)
+    full, half = one.calls_at(5, float(one.reach[5])), one.calls_at(5, float(one.reach[5]) / 2)
+    assert (full, half) == (one.calls[5], math.ceil(one.calls[5] / 4))
+    assert one.calls_at(5, 0.0) == 2
+    assert Schedule.constant(7, 10**30, 0.1).total == 7 * 10**30
+    assert Schedule.constant(2**53, 1, 0.1).iterations == 2**53  # without memory
+
+
+def test_extreme_promises() -> None:
+    least = phased_vi(2**62, 0.999, 1e-30, 1e-30, 1e-30)
+    assert least.accuracy_proved
+    assert least.replicability_proved
+    assert least.calls > 2**63
+    with pytest.raises(rr.InvalidInput, match=r"gamma=0.9999999 takes more than 1e\+06 iterations"):
+        phased_vi(32, 0.9999999, *PROMISE)
+    assert paper_phased_vi(32, 0.9999999, *PROMISE)["iterations"] > 10**6
+
+
+def test_what_it_takes_on_two_goals() -> None:
+    """m falls by far more than 64 from the paper's listing to ours, and the samples in all even more."""
+    sharp = phased_vi(32, 0.9, *PROMISE)
+    paper, printed = (paper_phased_vi(32, 0.9, *PROMISE, printed=printed) for printed in (False, True))
+    assert paper["calls"] / sharp.calls == pytest.approx(85_000, rel=0.01)
+    assert 32 * paper["iterations"] * paper["calls"] / sharp.samples == pytest.approx(516_000, rel=0.01)
+    assert printed["calls"] == pytest.approx(4 * paper["calls"], rel=1e-3)
+    # the mean distance alone: the paper's listing with a hundredth of its m
+    listing = phased_vi(32, 0.9, *PROMISE, calls=paper["calls"] // 100)
+    assert listing.replicability_proved
+    assert listing.accuracy_proved
+    model = approximate_mdp(8, 4, *PROMISE).calls
+    assert paper_approximate_mdp(8, 4, *PROMISE)["calls"] > 120 * model
 
 
 @given(st.floats(0.0, 0.99), st.floats(-100, 100), st.just(0.0) | st.floats(1e-3, 100), st.floats(0.0, 1.0))
@@ -182,7 +318,108 @@ def test_units_round_trip(gamma: float, low: float, width: float, share: float) 
     assert value[0] == pytest.approx(r / (1 - gamma), abs=1e-9 * (1 + abs(low) + width) / (1 - gamma))
 
 
-# --- plans for people and for programs ------------------------------------------------------------------------
+# --- models ----------------------------------------------------------------------------------------------------------
+
+
+def test_sample_size_grows_as_the_paper_says() -> None:
+    """O(S^4 A^2/(eps^2 (rho - 2 delta)^2) log(SA/delta)) per pair: constants cancel in ratios."""
+
+    def calls(S: int = 50, A: int = 4, eps: float = 0.01, rho: float = 0.2) -> float:
+        return float(paper_approximate_mdp(S, A, eps, 1e-4, rho)["calls"]) / math.log(2 * S * S * A / 1e-4)
+
+    assert calls(S=100) / calls() == pytest.approx(2**4, rel=1e-3)
+    assert calls(A=8) / calls() == pytest.approx(2**2, rel=1e-3)
+    assert calls(eps=0.005) / calls() == pytest.approx(2**2, rel=1e-3)
+    assert calls(rho=0.4) / calls() == pytest.approx((0.1998 / 0.3998) ** 2, rel=1e-3)
+
+
+def check_approximate_mdp(plan: ApproximateMDPNumbers) -> None:
+    """Hoeffding for every query and a union bound, from the numbers a run uses."""
+    S = plan.n_states
+    Q = plan.pairs * (S + (not plan.known_rewards))
+    radius = math.sqrt(math.log(2 * Q / plan.delta) / (2 * plan.calls))  # each query fails with delta/Q, or less
+    entry = radius + (0.0 if plan.rho is None else PIECES[plan.form] * plan.width / 2)
+    error = entry if plan.norm == "entry" else S * entry
+    assert plan.entry_error == pytest.approx(entry)
+    if plan.accuracy_proved:
+        assert error <= plan.epsilon * (1 + 1e-8)
+    else:
+        assert error > plan.epsilon
+    if plan.rho is None:
+        assert plan.rho_proved is None
+        assert not plan.replicability_proved
+        return
+    n = plan.calls
+    row = 2 * math.sqrt((S - 1) / (math.pi * n)) + S * math.sqrt(2 / math.pi) / n if S > 1 else 0.0
+    differ = plan.pairs * (row + (0.0 if plan.known_rewards else 1 / math.sqrt(math.pi * n))) / plan.width
+    assert plan.rho_proved == pytest.approx(min(1.0, differ))
+    if plan.replicability_proved:
+        assert differ <= plan.rho * (1 + 1e-8)
+    else:
+        assert differ > plan.rho
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(1, 1000),
+    st.integers(1, 50),
+    st.floats(1e-5, 0.999),
+    probabilities,
+    norms,
+    forms,
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 10**20),
+    st.none() | st.floats(1e-5, 0.99),
+)
+def test_numbers_of_models(
+    S: int,
+    A: int,
+    eps: float,
+    rho_delta: tuple[float, float],
+    norm: Any,
+    form: Form,
+    known: bool,
+    plain: bool,
+    calls: int,
+    tau: float | None,
+) -> None:
+    """The theorem's parameters prove the promises, and others are judged by their numbers."""
+    rho, kind = (None if plain else rho_delta[0]), dict[str, Any](norm=norm, form=form, known_rewards=known)
+    plan = approximate_mdp(S, A, eps, rho_delta[1], rho, **kind)
+    check_approximate_mdp(plan)
+    assert plan.accuracy_proved
+    assert plan.replicability_proved is not plain
+    assert plan.calls >= approximate_mdp(S, A, eps, rho_delta[1], **kind).calls
+    given_, more = (
+        approximate_mdp(S, A, eps, rho_delta[1], rho, calls=n, tolerance=tau, **kind) for n in (calls, 10 * calls)
+    )
+    check_approximate_mdp(given_)
+    assert given_.calls == calls
+    assert more.entry_error <= given_.entry_error
+    assert (more.rho_proved or 0.0) <= (given_.rho_proved or 0.0)
+
+
+def test_the_baseline_of_models() -> None:
+    plan = approximate_mdp(6, 2, 0.05, 0.001)
+    assert (plan.rho, plan.rho_sq, plan.rho_proved, plan.width) == (None, None, None, 0.0)
+    assert plan.calls == plan.calls_needed == math.ceil(math.log(2 * 72 / 0.001) / 0.005)
+    assert not approximate_mdp(6, 2, 0.05, 0.001, calls=plan.calls - 1).accuracy_proved
+    assert approximate_mdp(6, 2, 0.05, 0.001, norm="l1").calls == pytest.approx(36 * plan.calls, rel=1e-3)
+
+
+def test_a_row_at_its_edge() -> None:
+    """Uniform rows, the worst ones: the sum of the distances is below the bound, and within 20 % of it."""
+    rng = np.random.default_rng(SEED)
+    for S, n in ((2, 10), (8, 1000), (40, 400)):
+        counts = rng.multinomial(n, np.full(S, 1 / S), (2, 4000))
+        distance = np.abs(counts[0] - counts[1]).sum(axis=1).mean() / n
+        assert distance <= row_distance(S, n, known_rewards=True)
+        assert distance >= 0.5 * row_distance(S, n, known_rewards=True)
+    assert row_distance(1, 5, known_rewards=True) == 0.0
+
+
+# --- plans -----------------------------------------------------------------------------------------------------------
 
 
 def plans() -> dict[str, Plan[Any]]:
@@ -202,30 +439,18 @@ def plans() -> dict[str, Plan[Any]]:
 
 
 @pytest.mark.parametrize("name", plans())
-def test_claims_agree_with_the_bounds(name: str) -> None:
-    """A claim is made exactly where its bound holds."""
-    plan, claims = plans()[name].numbers, plans()[name].claims()
+def test_a_plan_claims_what_its_bounds_prove_and_is_json(name: str) -> None:
+    plan = plans()[name]
+    numbers, claims = plan.numbers, plan.claims()
     assert {claim.kind for claim in claims} <= {"proved"}
     assert set(claims.missing) == {"accuracy", "replicability"} - {claim.about for claim in claims}
-    assert (claims.replicability is not None) == plan.replicability_proved
-    assert (claims.accuracy is not None) == plan.accuracy_proved
-    if claims.replicability is not None:
-        assert claims.replicability.bound == plan.rho
-    assert Claims.from_json(claims.to_json(), OURS) == claims
-
-
-@pytest.mark.parametrize("name", plans())
-def test_json_of_a_plan(name: str) -> None:
-    plan = plans()[name]
+    assert (claims.replicability is not None) == numbers.replicability_proved
+    assert (claims.accuracy is not None) == numbers.accuracy_proved
     data = json.loads(json.dumps(plan.to_json(), allow_nan=False))
+    assert Claims.from_json(data["claims"], OURS) == claims
     assert data["samples"] == str(plan.samples)
     for key in ("epsilon", "delta", "rho", "known_rewards", "rho_proved", "error_proved"):
-        assert data[key] == getattr(plan.numbers, key)
-    counts = "calls calls_needed episodes episodes_needed rounds"
-    for key in counts.split(" "):
-        if getattr(plan.numbers, key, None) is not None:
-            assert data[key] == str(getattr(plan.numbers, key))
-    assert Claims.from_json(data["claims"], OURS) == plan.claims()
+        assert data[key] == getattr(numbers, key)
 
 
 def test_algorithms_speak_in_their_own_name() -> None:
@@ -249,3 +474,25 @@ def test_a_speaker_keeps_the_kind_of_the_error() -> None:
         raise rr.InvalidInput("no owner here.")
     with pytest.raises(KeyError), speaking_as("R-max"):
         raise KeyError("theory: not ours")
+
+
+BAD: list[tuple[Any, dict[str, Any], str]] = [  # of problems, and together; `test_parameters` has the others
+    (phased_vi, {"gamma": 1.0}, "gamma"),
+    (phased_vi, {"delta": 0.15, "calls": 5}, r"2\*delta < rho, got delta=0.15, rho=0.2"),
+    (phased_vi, {"rho_sq": 1e-12}, "rho_sq"),
+    (phased_vi, {"pairs": 0}, "pairs"),
+    *((approximate_mdp, {name: 0}, name) for name in ("n_states", "n_actions", "allowed_pairs")),
+    *((rmax, {name: 0}, name) for name in ("n_states", "n_actions", "support")),
+    (rmax, {"gamma": 1.0}, "gamma"),
+]
+GOOD: dict[Any, dict[str, Any]] = {
+    phased_vi: {"pairs": 32, "gamma": 0.9, "epsilon": 0.1, "delta": 0.001, "rho": 0.2},
+    approximate_mdp: {"n_states": 3, "n_actions": 2, "epsilon": 0.1, "delta": 0.01, "rho": 0.2},
+    rmax: {"n_states": 3, "n_actions": 2, "gamma": 0.9, "epsilon": 0.1, "delta": 0.01, "rho": 0.2, "horizon": 20},
+}
+
+
+@pytest.mark.parametrize(("function", "change", "named"), BAD)
+def test_bad_parameters(function: Any, change: dict[str, Any], named: str) -> None:
+    with pytest.raises(rr.InvalidInput, match=rf"^theory\..*{named}"):
+        function(**GOOD[function] | change)

@@ -53,29 +53,6 @@ def test_the_paper_does_not_tie_the_horizon_to_gamma() -> None:
         assert (plan.epsilon / 2 > 0.9**H) == proved
 
 
-BAD: dict[str, dict[str, Any]] = {  # of sizes; `test_parameters` has the others
-    "n_states": {"n_states": 0},
-    "n_actions": {"n_actions": 0},
-    "gamma": {"gamma": 1.0},
-    "support": {"support": 0},
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_parameters_of_rmax(name: str) -> None:
-    good: dict[str, Any] = {"n_states": 3, "n_actions": 2, "gamma": 0.9, "epsilon": 0.1, "delta": 0.01, "rho": 0.2}
-    with pytest.raises(rr.InvalidInput, match=name):
-        rmax(**{**good, "horizon": 20, **BAD[name]})
-
-
-def test_delta_need_not_be_small() -> None:
-    """Replicability costs no delta, so that delta may be as large as rho, or larger."""
-    small, large = (rmax(3, 2, 0.9, 0.1, delta, 0.05, 60) for delta in (0.001, 0.3))
-    assert small.replicability_proved
-    assert large.replicability_proved
-    assert large.episodes <= small.episodes
-
-
 # --- every bound recomputed ---------------------------------------------------------------------------
 
 
@@ -300,12 +277,6 @@ def test_where_nothing_can_be_proved_the_choice_is_sensible(parameters: dict[str
     assert plan.rounding <= 0.01 or plan.episodes >= (plan.episodes_needed or 0)
     assert plan.known <= max(plan.epsilon / 4 * (1 + 8), plan.horizon)
     assert plan.rounds == plan.rounds_needed
-
-
-def test_support_makes_fewer_queries() -> None:
-    few, many = (rmax(8, 4, 0.9, 0.1, 0.001, 0.2, 60, support=K) for K in (3, None))
-    assert few.samples < many.samples
-    assert rmax(8, 4, 0.9, 0.1, 0.001, 0.2, 60, support=3, known_rewards=False).samples > few.samples
 
 
 def test_the_rounds_of_the_progress_argument_are_tight_enough() -> None:

@@ -286,10 +286,10 @@ def played_algorithms() -> dict[str, Any]:
     of: Record = {"epsilon": 0.1, "delta": 0.01, "horizon": 30}
     spent: Record = {"rounds": 12, "known": 20.0, "tolerance": 0.05}
     return {
-        "rmax": rr.RMax(**of, support=None, r_max=None),
-        "rmax-spent": rr.RMax(**of, episodes=300, **spent, support=None, r_max=None),
+        "rmax": rr.RMax(**of, support=None),
+        "rmax-spent": rr.RMax(**of, episodes=300, **spent, support=None),
         "replicable-rmax": rr.ReplicableRMax(
-            **of, rho=0.2, threshold="randomised", estimate="rstat", form="zero-preserving", support=None, r_max=None
+            **of, rho=0.2, threshold="randomised", estimate="rstat", form="zero-preserving", support=None
         ),
         "replicable-rmax-spent": rr.ReplicableRMax(
             **of, rho=0.2, episodes=300, **spent, window=2.0, threshold="fixed", estimate="rstat", form="midpoint"
@@ -357,7 +357,7 @@ def simulator_cases() -> Iterator[tuple[str, Case]]:
 
 def episode_cases() -> Iterator[tuple[str, Case]]:
     """Yield runs that play episodes: environments of Gymnasium, and tables that are explored."""
-    spent: Record = {"episodes": 200, "rounds": 4, "known": 5.0, "tolerance": 0.2, "support": None, "r_max": None}
+    spent: Record = {"episodes": 200, "rounds": 4, "known": 5.0, "tolerance": 0.2, "support": None}
     for name in environments():
         algorithms: Record = {
             "rmax": rr.RMax(0.2, 0.05, 20, **spent),

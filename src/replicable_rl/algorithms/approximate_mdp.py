@@ -73,10 +73,10 @@ class LearnedModel:
     self_loops: int = 0  # rows that rounding left without any probability
 
     @classmethod
-    def empty(cls, problem: Source, r_max: float) -> LearnedModel:
+    def empty(cls, problem: Source) -> LearnedModel:
         """Return the model of which no pair is known."""
         S, A, every = problem.n_states, problem.n_actions, np.flatnonzero(problem.support.mask)
-        key, reward = every * S + every // A, np.full(S * A, r_max)
+        key, reward = every * S + every // A, np.full(S * A, problem.reward_range[1])
         return cls(problem, np.zeros(S * A, dtype=bool), key, np.ones(every.size), reward)
 
     @property
@@ -125,13 +125,12 @@ class LearnedModel:
         problem, row = self.problem, self.key // self.problem.n_states
         indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=self.known.size))])
         successor = (self.key % problem.n_states).astype(np.int32)
-        (low, high), reward = problem.reward_range, self.reward[row]
         return TabularMDP(
-            Rows(indptr, successor, self.probability, reward),
+            Rows(indptr, successor, self.probability, self.reward[row]),
             n_actions=problem.n_actions,
             gamma=problem.gamma,
             initial=problem.initial,
-            reward_range=(min(low, float(reward.min())), max(high, float(reward.max()))),
+            reward_range=problem.reward_range,
             estimated=True,
             allowed=problem.support.given,
         )
@@ -186,7 +185,7 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
         queries = RowQueries() if plain else RowQueries.rounded(*rounding)
         counts = source.draw(numbers.calls, rng)
         seen = counts.transitions(source.n_states, source.n_actions, source.reward_range[0])
-        empty = LearnedModel.empty(source, source.reward_range[1])
+        empty = LearnedModel.empty(source)
         learned = empty.learned(np.flatnonzero(empty.unknown), seen, queries)
         best, rows, loops = learned.planned, int(learned.known.sum()), learned.self_loops
         sentence = f"{loops} of {rows} rows were rounded to nothing and became self-loops"

@@ -113,7 +113,6 @@ class _RMax(Promise[RMaxNumbers]):
 
     needs: ClassVar[type] = Episodic
     _check = staticmethod(partial(check_parameters, "R-max"))
-    r_max: float | None
 
     @property
     def promised_loss(self) -> PromisedLoss:
@@ -122,7 +121,6 @@ class _RMax(Promise[RMaxNumbers]):
 
     def _numbers(self, shape: Shape) -> RMaxNumbers:
         given = {"rho": None, "allowed_pairs": shape.pairs, "known_rewards": shape.known_rewards, **self._parameters()}
-        del given["r_max"]
         return rmax(shape.n_states, shape.n_actions, shape.gamma, **given)
 
     def _promises(self, shape: Shape, numbers: RMaxNumbers) -> Promises:
@@ -132,7 +130,7 @@ class _RMax(Promise[RMaxNumbers]):
         support = (few,) if numbers.support < numbers.n_states else ()
         conditions = (*support, FIXED_SEED)  # on which all policies depend, and with them the data
         ends = () if numbers.rounds >= numbers.rounds_needed else ("the run ends before its budget of rounds does",)
-        settled = (*ends, f"every episode has {numbers.horizon} steps", "r_max is the top of the reward range")
+        settled = (*ends, f"every episode has {numbers.horizon} steps")
         clause = f"the policy is within {numbers.epsilon:g} of optimal from the initial distribution (values in [0, 1])"
         accuracy, same = accurate(numbers, clause, theorem, "policy", conditions), "learn the same model"
         if numbers.rho is None:
@@ -147,12 +145,11 @@ class _RMax(Promise[RMaxNumbers]):
     def solve(self, source: Episodic, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r, of which R-max uses the first policy alone, and fresh episodes."""
         plan = self.plan(source)
-        numbers, top = plan.numbers, source.reward_range[1]
+        numbers = plan.numbers
         self._refuse_beyond_64_bits("episodes", numbers.episodes)
-        r_max = top if self.r_max is None else self.r_max
         rounding = shared, "rmax", numbers.width, numbers.form
         queries = RowQueries() if numbers.estimate == PLAIN else RowQueries.rounded(*rounding)
-        empty, story, cut_short = LearnedModel.empty(source, r_max), [], False
+        empty, story, cut_short = LearnedModel.empty(source), [], False
         rounds = explore(source, numbers, empty, queries, shared, rng)
         for last in track(rounds, "rounds", numbers.rounds):
             known, steps = last.model.known, last.seen.steps
@@ -168,7 +165,6 @@ class _RMax(Promise[RMaxNumbers]):
         broken = {
             "the run spent its budget of rounds": last.ended is StatusCode.BUDGET_SPENT,
             "some episodes were cut short": cut_short,
-            f"r_max={r_max:g} is not the top of the reward range, {top:g}": r_max != top,
             f"planning is certified to {error:.2g} (values in [0, 1]), and the proof needs {PLANNING:g}": (
                 error > PLANNING or not best.converged
             ),
@@ -214,7 +210,6 @@ class RMax(_RMax):
     known: float | None = None
     tolerance: float | None = None
     support: int | None = None
-    r_max: float | None = None
 
     id: ClassVar[str] = "rmax-v1"
 
@@ -229,8 +224,7 @@ class ReplicableRMax(_RMax):
     T, k, w and tau of a query; None means the theorem's choice, see :func:`replicable_rl.theory.rmax`. ``support`` is
     the most successors that any pair has, where that is known: fewer queries can go wrong. ``threshold``,
     "randomised" or "fixed", and ``estimate``, "rstat" or "plain", are the ingredients. ``form``, "zero-preserving" or
-    "midpoint", says how rSTAT answers near 0. ``r_max`` is the reward of what is unknown, by default the top of the
-    problem's reward range.
+    "midpoint", says how rSTAT answers near 0.
 
     Examples
     --------
@@ -258,6 +252,5 @@ class ReplicableRMax(_RMax):
     threshold: str = RANDOMISED
     estimate: str = RSTAT
     form: Form = "zero-preserving"
-    r_max: float | None = None
 
     id: ClassVar[str] = "replicable-rmax-v1"

@@ -14,7 +14,7 @@ from replicable_rl.solve import plan, planned
 from replicable_rl.theory import MAX_CALLS
 
 KNOWN = ("samples", "calls", "episodes", "budget")  # what such a parameter is called here
-_NO_OVERRIDES = ("horizon", "support", "r_max")  # what may be None and says something of the problem
+_NO_OVERRIDES = ("horizon", "support")  # what may be None and says something of the problem
 _MOST_OF_A_TABLE, _MOST = 2**40, 2**20  # sizes that are tried by default: counts cost the same whatever their number
 _UNPROVED = 2**200  # samples: where a plan says so many, it could not find enough
 

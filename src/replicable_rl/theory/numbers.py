@@ -149,7 +149,6 @@ _RULES: dict[str, Check] = {
     **dict.fromkeys(("epsilon", "delta", "rho", "tolerance", "rho_sq"), check_share),
     **dict.fromkeys(("calls", "samples", "episodes", "budget"), _whole(MOST)),
     **dict.fromkeys(("known", "window"), _visits),
-    "r_max": partial(check_real, low=-math.inf, high=math.inf, rule="a finite number"),
     **dict.fromkeys(("n_states", "n_actions", "support"), _whole(2**40)),
     "gamma": partial(check_real, low=0.0, high=1.0 - 2.0**-53, rule="a discount in [0, 1)"),
     **dict.fromkeys(("pairs", "allowed_pairs", "rounds"), _whole(2**62)),
@@ -165,7 +164,7 @@ _RULES: dict[str, Check] = {
 }
 _OPTIONAL = (  # None: the theorem says what they are
     *("rho", "tolerance", "rho_sq", "calls", "samples", "episodes", "budget", "iterations"),
-    *("rounds", "known", "window", "support", "allowed_pairs", "r_max"),
+    *("rounds", "known", "window", "support", "allowed_pairs"),
 )
 
 
