@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.logs import counting, relation
-from replicable_rl.logs.stretches import STRETCHES
+from replicable_rl.logs import counting, sources as relation
+from replicable_rl.logs.counting import STRETCHES
 
 if importlib.util.find_spec("ibis") is None:  # what it loads takes long: not before it is needed
     pytest.skip("ibis is not installed", allow_module_level=True)

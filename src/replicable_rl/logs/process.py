@@ -12,19 +12,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from replicable_rl.canonical import Json, json_digest, json_text
+from replicable_rl.canonical import Json, json_digest
 from replicable_rl.display import short_repr
-from replicable_rl.errors import InvalidInput, check_integer, check_numbers, did_you_mean, is_masked, shown
-from replicable_rl.problem.source import Support, check_gamma, check_range
+from replicable_rl.errors import (
+    InvalidInput,
+    check_integer,
+    check_numbers,
+    did_you_mean,
+    is_masked,
+    shown,
+    whole_number,
+)
+from replicable_rl.problem.source import Support, check_gamma, check_initial, check_range
 from replicable_rl.problem.table import Labels
 from replicable_rl.runs import ObjectSpec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 END = "(end)"  # the name of the state in which an episode that is done stays
 EXACT = 2**53  # whole numbers below it are floats too
@@ -86,25 +91,23 @@ class Binned(NamedTuple):
         return [self.use, self.place, list(self.edges)]
 
 
-def check_bins(bins: Any, columns: Sequence[str]) -> dict[str, Bins]:
+def bins_of(bins: Any, columns: Sequence[str]) -> dict[str, Bins]:
     """Return the bins of columns; each must be a column of the states or of the actions."""
-    if bins is None:
-        return {}
-    if not isinstance(bins, Mapping):
+    if bins is not None and not isinstance(bins, Mapping):
         rule = 'bins must say which column has which, {"temperature": Bins([10, 20])}'
         raise InvalidInput(f"from_transitions: {rule}, got {shown(bins)}.")
-    for column, given in bins.items():
-        if not isinstance(given, Bins):
+    for column, edges in (bins or {}).items():
+        if not isinstance(edges, Bins):
             raise InvalidInput(
-                f"from_transitions: the bins of {shown(column)} must be Bins([...]) with edges of your own, got "
-                f"{shown(given)}. Edges from the data would make every log another problem."
+                f"from_transitions: the bins of {shown(column)} must be Bins([...]) with edges that you declare, got "
+                f"{shown(edges)}. Edges from the data would make every log another problem."
             )
         if column not in columns:
             raise InvalidInput(
                 f"from_transitions: bins must name a column of the states or the actions, got {shown(column)}. Next "
                 "states have the bins of the states."
             )
-    return dict(bins)
+    return dict(bins or {})
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ class Process:
     @cached_property  # names may be very many
     def spec(self) -> ObjectSpec:
         """The identity of the process: two logs of one process are two samples of one problem."""
-        names = json_digest([list(map(_written, self.states)), list(map(_written, self.actions))])
+        names = json_digest([list(map(_to_json, self.states)), list(map(_to_json, self.actions))])
         params: dict[str, Json] = {"names": names, "gamma": self.gamma, "reward_range": list(self.reward_range)}
         if self.initial is not None:
             params["initial"] = json_digest(list(self.initial))
@@ -158,8 +161,8 @@ class Process:
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form."""
         return {
-            "states": list(map(_written, self.states)),
-            "actions": list(map(_written, self.actions)),
+            "states": list(map(_to_json, self.states)),
+            "actions": list(map(_to_json, self.actions)),
             "gamma": self.gamma,
             "reward_range": list(self.reward_range),
             "initial": None if self.initial is None else list(self.initial),
@@ -171,18 +174,26 @@ class Process:
     @classmethod
     def from_json(cls, data: Json) -> Process:
         """Read the JSON form back."""
-        states = check_names("states", list(map(_read, data["states"]))) or ()
-        actions = check_names("actions", list(map(_read, data["actions"]))) or ()
+        states = check_names("states", list(map(_from_json, data["states"]))) or ()
+        actions = check_names("actions", list(map(_from_json, data["actions"]))) or ()
         gamma = check_gamma("Process", data["gamma"])
         bounds = check_range("Process", tuple(map(float, data["reward_range"])))  # JSON writes a whole float as integer
         bins = []
         for use, place, edges in data["bins"]:
             place = check_integer("Process", "bins", place, low=0, high=2**31)
             bins.append(Binned(str(use), place, tuple(Bins(tuple(map(float, edges))).edges)))
-        initial, allowed = check_initial(data["initial"], states), None
-        if data["allowed"] is not None:
-            allowed = tuple(map(tuple, check_mask(data["allowed"], states, len(actions)).tolist()))
-        return cls(states, actions, gamma, bounds, initial, data["ends"] is True, tuple(bins), allowed)
+        support = Support.of("Process", data["allowed"], len(states), len(actions))
+        allowed = None if data["allowed"] is None else tuple(map(tuple, support.mask.tolist()))
+        return cls(
+            states,
+            actions,
+            gamma,
+            bounds,
+            initial_of(data["initial"], states),
+            data["ends"] is True,
+            tuple(bins),
+            allowed,
+        )
 
 
 def as_label(label: Any) -> Label:
@@ -195,52 +206,41 @@ def as_label(label: Any) -> Label:
         return tuple(map(as_label, label))
     if isinstance(label, str):
         return str(label)
-    if isinstance(label, (int, np.integer)) and not isinstance(label, (bool, np.timedelta64)):
-        return int(label)
-    if isinstance(label, (float, np.floating)) and label.is_integer() and abs(float(label)) < EXACT:
-        return int(label)
+    number = whole_number(label)
+    if number is not None and (isinstance(label, (int, np.integer)) or abs(number) < EXACT):
+        return number
     raise InvalidInput(
         f"from_transitions: a name must be a text or a whole number, got {shown(label)}. Cast it to text."
     )
 
 
-def spoken(label: Label) -> str:
-    """Return a label as a text for people; of several parts, one that holds a comma or a quote stands in quotes.
-
-    >>> print(spoken(("b", 0)), spoken(("p", "q, r")), spoken(("p, q", "r")), sep=" | ")
-    b, 0 | p, "q, r" | "p, q", r
-    """
-    return ", ".join(map(_part, label)) if isinstance(label, tuple) else str(label)
-
-
-def _part(label: Label) -> str:
-    text = str(label)
-    return text if text == text.strip() != "" and not set(text) & {",", '"'} else json_text(text, ascii=False)
-
-
 def _told_apart(labels: tuple[Label, ...]) -> tuple[str, ...]:
-    """Return labels as texts; as Python writes them where two would look alike, such as 1 and "1"."""
-    names = tuple(map(spoken, labels))
+    """Return labels as texts; as Python writes them where two would look alike, such as 1 and "1".
+
+    >>> _told_apart(((0, "a"), (1, "b"))), _told_apart((1, "1"))
+    (('0, a', '1, b'), ('1', "'1'"))
+    """
+    names = tuple(", ".join(map(str, label)) if isinstance(label, tuple) else str(label) for label in labels)
     return names if len(set(names)) == len(names) else tuple(map(repr, labels))
 
 
-def _written(label: Label) -> Json:
+def _to_json(label: Label) -> Json:
     """Return a label as JSON, with its type: 1 and "1" are two names.
 
-    >>> _written(1), _written(("1", 2))
+    >>> _to_json(1), _to_json(("1", 2))
     ('int:1', ['str:1', 'int:2'])
     """
-    return [_written(part) for part in label] if isinstance(label, tuple) else f"{type(label).__name__}:{label}"
+    return [_to_json(part) for part in label] if isinstance(label, tuple) else f"{type(label).__name__}:{label}"
 
 
-def _read(data: Any) -> Label:
+def _from_json(data: Any) -> Label:
     """Return the label that was written.
 
-    >>> _read(_written((1, "a:b")))
+    >>> _from_json(_to_json((1, "a:b")))
     (1, 'a:b')
     """
     if isinstance(data, list):
-        return tuple(map(_read, data))
+        return tuple(map(_from_json, data))
     kind, _, text = data.partition(":")
     return {"str": str, "int": int}[kind](text)
 
@@ -252,34 +252,23 @@ def check_names(kind: str, names: Any) -> tuple[Label, ...] | None:
     """Return declared names, each once."""
     if names is None:
         return None
-    is_list = isinstance(names, Sequence) or (isinstance(names, np.ndarray) and names.ndim == 1)
-    if isinstance(names, (str, bytes)) or not is_list or is_masked(names) or len(names) == 0:
+    if isinstance(names, np.ndarray) and names.ndim == 1 and not is_masked(names):
+        names = names.tolist()
+    if not isinstance(names, (list, tuple, range)) or len(names) == 0:
         raise InvalidInput(f"from_transitions: {kind} must be a list of names, got {shown(names)}.")
-    given = tuple(map(as_label, names.tolist() if isinstance(names, np.ndarray) else names))
-    if len(set(given)) < len(given):
+    labels = tuple(map(as_label, names))
+    if len(set(labels)) < len(labels):
         raise InvalidInput(f"from_transitions: {kind} must name each of them once, got {shown(names)}.")
-    return given
+    return labels
 
 
-def check_mask(allowed: Any, states: Sequence[Label], n_actions: int) -> NDArray[np.bool_]:
-    """Return which actions each state has."""
-    return Support.of("from_transitions", allowed, len(states), n_actions, names=states).mask
-
-
-def check_initial(initial: Any, states: Sequence[Label], ends: bool = False) -> tuple[float, ...] | None:
-    """Return the declared distribution of the first state, given in order or by name, where all others have none."""
-    if initial is None:
-        return None
+def initial_of(initial: Any, states: Sequence[Label]) -> tuple[float, ...] | None:
+    """Return the declared distribution of the first state, given in order, or by name: states left out have none."""
     if isinstance(initial, Mapping):
-        given = {as_label(name): probability for name, probability in initial.items()}
-        unknown = [name for name in given if name not in states]
-        if unknown:
-            hint = did_you_mean(spoken(unknown[0]), map(spoken, states))
-            raise InvalidInput(f"from_transitions: initial=... names {shown(unknown[0])}, which is no state.{hint}")
-        initial = [given.get(name, 0.0) for name in states]
-    first: NDArray[np.float64] = check_numbers("from_transitions", "initial", initial)
-    if first.shape != (len(states),) or not (first >= 0.0).all() or abs(first.sum() - 1.0) > 1e-9:
-        last = f', the last of them for "{END}"' if ends else ""
-        rule = f"must hold {len(states)} probabilities that sum to 1{last}"
-        raise InvalidInput(f"from_transitions: initial {rule}, got {shown(initial)}.")
-    return tuple(first.tolist())
+        shares = {as_label(name): probability for name, probability in initial.items()}
+        unknown = next((name for name in shares if name not in states), None)
+        if unknown is not None:
+            hint = did_you_mean(str(unknown), map(str, states))
+            raise InvalidInput(f"from_transitions: initial=... names {shown(unknown)}, which is no state.{hint}")
+        initial = [shares.get(name, 0.0) for name in states]
+    return None if initial is None else tuple(check_initial("from_transitions", initial, len(states)).tolist())

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.errors import InvalidInput, shown, speaking_as
-from replicable_rl.logs.columns import Columns, named_columns
+from replicable_rl.errors import InvalidInput, check_choice, shown, speaking_as
 from replicable_rl.logs.counting import Count
 from replicable_rl.logs.dataset import Dataset
-from replicable_rl.logs.frames import opened_frame
-from replicable_rl.logs.process import END, Declared, Process, check_initial, check_mask, check_names
-from replicable_rl.logs.relation import opened
-from replicable_rl.problem.source import check_gamma, check_range
+from replicable_rl.logs.process import END, Declared, Process, bins_of, check_names, initial_of
+from replicable_rl.logs.sources import PARTS, Columns, header_of, opened
+from replicable_rl.problem.source import Support, check_gamma, check_range
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from replicable_rl.logs.process import Bins
 
 
@@ -96,16 +96,12 @@ def from_transitions(
     also = "" if gamma is not None else "gamma=..., the discount in [0, 1)"
     discount = 0.0 if gamma is None else check_gamma("from_transitions", gamma)
     uses = {"state": state, "action": action, "reward": reward, "next_state": next_state}
-    columns = named_columns(bins, last, **uses, done=done, episode=episode, order=order)
+    columns = _named_columns(bins, last, **uses, done=done, episode=episode, order=order)
     declared: Declared = check_names("states", states), check_names("actions", actions)
     bounds = None if reward_range is None else check_range("from_transitions", reward_range)
-    has_pairs = isinstance(allowed, (str, os.PathLike)) or (allowed is not None and opened_frame(allowed) is not None)
-    if has_pairs:
-        *both, allowed = _pairs(allowed, columns, declared)
-        declared = both[0], both[1]
-    elif allowed is not None:
-        _check_flags(allowed, declared)
-    mask = None if allowed is None else check_mask(allowed, declared[0] or (), len(declared[1] or ()))
+    mask = None
+    if allowed is not None:
+        declared, mask = _mask(allowed, columns, declared)
     with opened(source, columns, also) as log:
         if gamma is None:
             raise InvalidInput(f"{log.name}: give {also}.")
@@ -113,57 +109,80 @@ def from_transitions(
         if ends and bounds is not None and not bounds[0] <= 0.0 <= bounds[1]:
             rule = "must hold 0, which is earned after the end (done=...)"
             raise InvalidInput(f"{log.name}: reward_range {rule}, got [{bounds[0]:g}, {bounds[1]:g}]. Widen it.")
-        found = Count(log, declared, bounds, mask).counted()
-        if ends and END in found.states:
+        counted = Count(log, declared, bounds, mask).counted()
+        if ends and END in counted.states:
             rule = f'a state is called "{END}", and so is the state after the end'
             raise InvalidInput(f"{log.name}: {rule}. Rename it.")
         binned = log.columns.binned
-    earned = [found.lowest, found.highest, *([0.0] if ends else [])]
-    names, end = (*found.states, *([END] if ends else [])), len(found.states)
+    names, end = (*counted.states, *([END] if ends else [])), len(counted.states)
+    earned = [*counted.bounds, *([0.0] if ends else [])]
+    rows = None if mask is None or mask.all() else [*mask.tolist(), *([[True] * mask.shape[1]] * ends)]
     process = Process(
         names,
-        tuple(found.actions),
+        tuple(counted.actions),
         discount,
         bounds or (min(earned), max(earned)),
-        check_initial(initial, names, ends),
+        initial_of(initial, names),
         ends,
         binned,
-        None if mask is None or mask.all() else tuple(map(tuple, [*mask.tolist(), *([[True] * mask.shape[1]] * ends)])),
+        None if rows is None else tuple(map(tuple, rows)),
     )
-    return Dataset(
-        process, found.state, found.action, np.where(found.successor < 0, end, found.successor), found.reward,
-        found.count, early=found.early, width=found.width, flaws=found.flaws,
-        starts=None if found.starts is None else np.append(found.starts, [0] * ends),
-        ended=None if found.ended is None else np.append(found.ended, [0] * ends),
-    )  # fmt: skip
+    s, a, successor, earnings, count = counted.outcomes
+    more = counted.more | {
+        name: None if counted.more[name] is None else np.append(counted.more[name], [0] * ends)
+        for name in ("starts", "ended")
+    }
+    return Dataset(process, s, a, np.where(successor < 0, end, successor), earnings, count, **more)
+
+
+def _named_columns(bins: Any, last: str, **given: Any) -> Columns:
+    """Return columns as a user names them."""
+    uses: dict[str, tuple[str, ...]] = {}
+    for use, value in given.items():
+        if value is None and use not in ("state", "action", "reward"):
+            continue
+        names = tuple(value) if use in PARTS and isinstance(value, (list, tuple)) else (value,)
+        if not names or not all(isinstance(name, str) for name in names):
+            raise InvalidInput(f"from_transitions: {use} must name a column, got {shown(value)}.")
+        uses[use] = names
+    if uses["state"] == uses.get("next_state"):  # a part of it may be both: what never changes
+        raise InvalidInput(
+            f"from_transitions: state and next_state must be two columns, got {shown(given['state'])} for both. Name "
+            "the column of the state that comes next."
+        )
+    if "order" in uses and "episode" not in uses:
+        raise InvalidInput("from_transitions: order says how the rows of an episode follow each other. Name episode.")
+    check_choice("from_transitions", "last", last, ("drop", "end"))
+    return Columns(uses, bins_of(bins, (*uses["state"], *uses["action"])), ends=last == "end")
 
 
 @speaking_as("from_transitions, allowed", "from_transitions")
-def _pairs(source: Any, columns: Columns, declared: Declared) -> tuple[Any, Any, Any]:
-    """Return all states, all actions, and which actions each state has, from a list with a row for every such pair.
+def _mask(allowed: Any, columns: Columns, declared: Declared) -> tuple[Declared, NDArray[np.bool_]]:
+    """Return all states and actions, and which actions each state has.
 
-    Names are read as those of a log. States and actions that are not declared are those of the list, in order.
+    Either from a source with a row for every such pair, whose names are read as those of a log; or from an (S, A) table
+    of truth values.
     """
-    uses = {use: columns.of(use) for use in ("state", "action")}
-    with opened(source, Columns(uses, columns.bins, is_list=True)) as pairs:
-        found = Count(pairs, declared).counted()
-    allowed = np.zeros((len(found.states), len(found.actions)), dtype=np.bool_)
-    allowed[found.state, found.action] = True
-    return tuple(found.states), tuple(found.actions), allowed
-
-
-def _check_flags(allowed: Any, declared: Declared) -> None:
-    """Refuse a table of numbers for one of truth values: a list of pairs of numbers looks the same."""
-    try:
-        are_flags = np.asarray(allowed).dtype == np.bool_
-    except Exception:  # rows of unequal lengths, and whatever somebody's object raises
-        are_flags = False
-    if not are_flags:
-        raise InvalidInput(
-            "from_transitions: allowed must be a file or columns of pairs, such as {'state': [...], 'action': [...]}, "
-            f"or an (S, A) table of True and False, got {shown(allowed)}."
-        )
-    if None in declared:
+    if isinstance(allowed, (str, os.PathLike)) or header_of(allowed) is not None:
+        uses = {use: columns.of(use) for use in ("state", "action")}
+        with opened(allowed, Columns(uses, columns.bins, is_list=True)) as pairs:
+            counted = Count(pairs, declared).counted()
+        mask = np.zeros((len(counted.states), len(counted.actions)), dtype=np.bool_)
+        mask[counted.outcomes[0], counted.outcomes[1]] = True
+        declared = tuple(counted.states), tuple(counted.actions)
+    else:
+        try:
+            mask = np.asarray(allowed)
+        except Exception:  # rows of unequal lengths, and whatever a stranger's object raises
+            mask = np.zeros(0)
+        if mask.dtype != np.bool_:  # a list of pairs of numbers looks the same
+            raise InvalidInput(
+                "from_transitions: allowed must be a file or columns of pairs, such as {'state': [...], 'action': "
+                f"[...]}}, or an (S, A) table of True and False, got {shown(allowed)}."
+            )
+    states, actions = declared
+    if states is None or actions is None:
         raise InvalidInput(
             "from_transitions: allowed goes by the order of the names. Give states=... and actions=... beside it."
         )
+    return declared, Support.of("from_transitions", mask, len(states), len(actions), names=states).mask

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from replicable_rl.errors import InvalidInput, shown
-from replicable_rl.logs.stretches import place
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -117,7 +116,7 @@ def _views(
 ) -> Iterator[_View]:
     """Yield what is compared: all outcomes, or next states and rewards apart where rewards take many values."""
     pair, nothing = key // n_states, np.zeros(key.size)
-    where = place(reward, width) if width else reward
+    where = np.floor(reward / width) if width and not math.isinf(width) else nothing if width else reward
     if not width and _most_values(pair, reward) <= _FEW:
         yield _view(pair, pair, (key, where), table)
         return
