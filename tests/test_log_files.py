@@ -21,8 +21,9 @@ import pyarrow as pa
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.logs import sources as log_files, sources as relation
 from replicable_rl.logs import from_transitions
+from replicable_rl.logs import sources as log_files
+from replicable_rl.logs import sources as relation
 from tests.statistics import SEED
 
 pytestmark = pytest.mark.usefixtures("one_database")

@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.logs import counting, sources as relation
+from replicable_rl.logs import counting
+from replicable_rl.logs import sources as relation
 from replicable_rl.logs.counting import STRETCHES
 
 if importlib.util.find_spec("ibis") is None:  # what it loads takes long: not before it is needed

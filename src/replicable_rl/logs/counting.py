@@ -81,7 +81,7 @@ class Counted(NamedTuple):
 
     states: list[Label]
     actions: list[Label]
-    outcomes: tuple[Integers, Integers, Integers, Floats, Integers]
+    outcomes: tuple[NDArray[Any], ...]
     bounds: tuple[float, float]  # of the rewards
     more: dict[str, Any]
 

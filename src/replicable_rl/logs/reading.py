@@ -174,7 +174,7 @@ def _mask(allowed: Any, columns: Columns, declared: Declared) -> tuple[Declared,
         try:
             mask = np.asarray(allowed)
         except Exception:  # rows of unequal lengths, and whatever a stranger's object raises
-            mask = np.zeros(0)
+            mask = np.asarray(None)
         if mask.dtype != np.bool_:  # a list of pairs of numbers looks the same
             raise InvalidInput(
                 "from_transitions: allowed must be a file or columns of pairs, such as {'state': [...], 'action': "

@@ -186,6 +186,7 @@ class Relation:
     ) -> None:
         self.duck, self.name, self.columns, self.place, self.files, self.row = duck, name, columns, place, files, row
         self.kinds: dict[str, str] = {}  # of every column, as DuckDB calls it
+        self.total: int | None = None  # how many rows there are, where they were counted before
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Ask DuckDB."""
@@ -216,6 +217,9 @@ class Relation:
         else:
             self.fetch("copied", f"SELECT {chosen} FROM log")
             self.define(name, "SELECT *, rowid AS i FROM copied")
+            rows = self.ask("SELECT COUNT(*) FROM copied")[0]
+            if self.total not in (None, rows):
+                raise InvalidFile(f"{self.name}: has {self.total} rows, and DuckDB reads {rows}. Save it anew.")
 
     def value(self, column: str, row: int) -> Any:
         """Return what is in a column of a row."""
@@ -321,6 +325,7 @@ def opened(source: Any, columns: Columns, also: str = "") -> Iterator[Relation]:
     """Lend the rows of a log, whatever kind of source it is; ``also`` is what else has to be given."""
     duckdb = needs("duckdb", extra="logs", who="from_transitions")
     files = files_of(source) if isinstance(source, (str, os.PathLike)) else ()
+    name = "" if not files else files[0] if len(files) == 1 else os.fsdecode(source)
     connection = duckdb.connect()
     try:
         with contextlib.suppress(duckdb.Error):  # in a notebook without ipywidgets there is none to switch off
@@ -332,11 +337,10 @@ def opened(source: Any, columns: Columns, also: str = "") -> Iterator[Relation]:
             if not files:
                 log = _of_table(connection, source, columns, also)
             elif files[0].lower().endswith(PARQUET):
-                log = _of_parquet(connection, files, columns, also)
-            elif files[0].lower().removesuffix(".gz").endswith(JSON):
-                log = _of_json(connection, files, paths, columns, also)
+                log = _of_parquet(connection, name, files, columns, also)
             else:
-                log = _of_csv(connection, files, paths, columns, also)
+                is_json = files[0].lower().removesuffix(".gz").endswith(JSON)
+                log = (_of_json if is_json else _of_csv)(connection, name, files, paths, columns, also)
             log.check_kinds()
             yield log
     finally:
@@ -344,14 +348,18 @@ def opened(source: Any, columns: Columns, also: str = "") -> Iterator[Relation]:
 
 
 def _of_csv(
-    duck: duckdb.DuckDBPyConnection, files: Sequence[str], paths: Sequence[str], columns: Columns, also: str
+    duck: duckdb.DuckDBPyConnection,
+    name: str,
+    files: Sequence[str],
+    paths: Sequence[str],
+    columns: Columns,
+    also: str,
 ) -> Relation:
     """Return text files as one relation; what their folders are called is no column."""
     asked, texts = columns.names, []
     for file, path in zip(files, paths, strict=True):
         texts.append(CsvFile.of(file, path, asked))
         columns = columns.settled(file, texts[-1].header, also)
-    total = sum(lines.size for text in texts for lines in text.rows())
     queries = []
     for (header, delimiter), alike in itertools.groupby(texts, key=lambda text: (text.header, text.delimiter)):
         chosen = ", ".join(f"f{header.index(name)} AS {columns.sql(name)}" for name in columns.names)
@@ -361,16 +369,20 @@ def _of_csv(
             f"auto_detect=false, header=true, delim='{delimiter}', quote='\"', escape='\"', "
             "compression='uncompressed', hive_partitioning=false)"
         )
-    log = Relation(duck, files[0], columns, partial(_line_of, texts), list(zip(files, paths, strict=True)))
+    log = Relation(duck, name, columns, partial(_line_of, texts), list(zip(files, paths, strict=True)))
     log.define("log", " UNION ALL ".join(queries))
     log.kinds = dict.fromkeys(columns.names, WRITTEN)
-    if (read := log.ask("SELECT COUNT(*) FROM log")[0]) != total:
-        raise InvalidFile(f"{log.name}: has {total} rows, and DuckDB reads {read}. Save it anew.")
+    log.total = sum(lines.size for text in texts for lines in text.rows())
     return log
 
 
 def _of_json(
-    duck: duckdb.DuckDBPyConnection, files: Sequence[str], paths: Sequence[str], columns: Columns, also: str
+    duck: duckdb.DuckDBPyConnection,
+    name: str,
+    files: Sequence[str],
+    paths: Sequence[str],
+    columns: Columns,
+    also: str,
 ) -> Relation:
     """Return files of JSON lines as one relation; Python reads them, which converts nothing."""
     places: list[str] = []
@@ -386,12 +398,14 @@ def _of_json(
                     places.append(f"{file}, line {line}")
                     names |= dict.fromkeys(rows[-1])
         columns = columns.settled(file, list(names) or columns.names, also)
-    return _of_arrays(duck, files[0], columns, lambda name: [row.get(name) for row in rows], places.__getitem__)
+    return _of_arrays(duck, name, columns, lambda name: [row.get(name) for row in rows], places.__getitem__)
 
 
-def _of_parquet(duck: duckdb.DuckDBPyConnection, files: Sequence[str], columns: Columns, also: str) -> Relation:
+def _of_parquet(
+    duck: duckdb.DuckDBPyConnection, name: str, files: Sequence[str], columns: Columns, also: str
+) -> Relation:
     """Return files of Parquet as one relation; what their folders are called is no column."""
-    log = Relation(duck, files[0], columns, None, [(file, file) for file in files])
+    log = Relation(duck, name, columns, None, [(file, file) for file in files])
     options = "union_by_name=true, hive_partitioning=false"
     first: dict[str, tuple[str, str]] = {}  # of every column, its type and the file
     for file in files:
@@ -510,9 +524,11 @@ def _as_array(name: str, values: Any, columns: Columns, place: Callable[[int], s
         )
     kind = array.dtype.kind
     if kind == "b":
-        return np.ascontiguousarray(array).view(np.uint8) != 0  # not all bytes are 0 or 1
+        flags: NDArray[Any] = np.ascontiguousarray(array).view(np.uint8) != 0  # not all bytes are 0 or 1
+        return flags
     if kind in "mM":
-        return array.astype(f"{kind}8[us]")
+        units: NDArray[Any] = array.astype(f"{kind}8[us]")
+        return units
     if kind in "iuf":
         size = max(min(array.dtype.itemsize, 8), 4 if kind == "f" else 1)
         return np.ascontiguousarray(array, dtype=f"{kind}{size}")
@@ -719,8 +735,8 @@ class CsvFile(NamedTuple):
         filled = ends - begins > self.has_returns
         returns = np.flatnonzero(data == 13)
         returns = returns[~inside[returns]]
-        around = np.concatenate([[10], data, [10]])  # what comes before each byte, and what after it
-        opens, closes = around[quotes[::2]], around[quotes[1::2] + 2]
+        around = np.frombuffer(b"\n" + block + b"\n", dtype=np.uint8)
+        opens, closes = around[quotes[::2]], around[quotes[1::2] + 2]  # what comes before a quote, and what after it
         allowed = [10, 34, ord(self.delimiter)]
         wrong = {
             "has {} fields, and the header has {}": begins[filled & (fields != len(self.header))],
@@ -740,7 +756,7 @@ class CsvFile(NamedTuple):
             row = int(np.searchsorted(ends, first[rule]))
             at = line + int(np.searchsorted(feeds, begins[row]))
             raise InvalidFile(f"{self.file}, line {at}: {rule.format(fields[row], len(self.header))}.")
-        return np.searchsorted(feeds, begins[filled])
+        return np.asarray(np.searchsorted(feeds, begins[filled]), dtype=np.int64)
 
 
 def _line_of(files: Sequence[CsvFile], row: int) -> str:
