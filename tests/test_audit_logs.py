@@ -16,7 +16,7 @@ import replicable_rl as rr
 from replicable_rl.audit import AuditSpec, read_audits, run_audits
 from replicable_rl.audit.agreement import measure
 from replicable_rl.audit.logs import LogsJob, measure_logs, measure_states_of_logs
-from replicable_rl.canonical import from_record, parse_json, record_json
+from replicable_rl.canonical import from_record, parse_json, to_json
 from replicable_rl.logs import Dataset, align, compare_logs, from_logs, same_process
 from replicable_rl.pages.log_texts import process_text
 from tests.test_cli import Run
@@ -240,7 +240,7 @@ def test_runs_on_logs_are_kept_resumed_and_read_back(tmp_path: Path, monkeypatch
 
 def test_a_spec_with_logs_round_trips() -> None:
     spec = rr.audit(logs_of(1, 2), DECIDE, shared_seeds=2).spec
-    assert from_record(AuditSpec, parse_json(json.dumps(record_json(spec)))) == spec
+    assert from_record(AuditSpec, parse_json(json.dumps(to_json(spec)))) == spec
     plain = AuditSpec(spec.problem, spec.algorithm)
     assert not spec.contains(plain)
     assert not plain.contains(spec)

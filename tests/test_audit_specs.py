@@ -19,7 +19,7 @@ from replicable_rl.audit import RunFailed, audit_spec, read_audits, run_audits
 from replicable_rl.audit.evidence import AuditSpec, audits_of
 from replicable_rl.audit.jobs import Solving
 from replicable_rl.audit.reading import current
-from replicable_rl.canonical import from_record, parse_json, record_json
+from replicable_rl.canonical import from_record, parse_json, to_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.runs import Drawn, ObjectSpec, RunFamily, RunSpec
@@ -55,12 +55,12 @@ audit_specs = st.builds(
 
 @given(audit_specs)
 def test_a_spec_comes_back_from_json_and_from_a_store(spec: AuditSpec) -> None:
-    again = from_record(AuditSpec, parse_json(json.dumps(record_json(spec))))
+    again = from_record(AuditSpec, parse_json(json.dumps(to_json(spec))))
     assert again == spec
     assert (again.seeds, again.runs, again.size) == (spec.seeds, spec.runs, len(spec.runs))
     store = rr.RunStore()
     for one in (spec, again):
-        store.add_audit(record_json(one))
+        store.add_audit(to_json(one))
     assert audits_of(store) == [spec]
 
 
@@ -96,7 +96,7 @@ def test_a_spec_contains_those_whose_runs_it_makes(one: AuditSpec, two: AuditSpe
     ],
 )
 def test_json_that_is_no_spec_is_refused(change: dict[str, Any], message: str) -> None:
-    good = record_json(AuditSpec(CHAIN.spec, ObjectSpec("phased-vi-v1")))
+    good = to_json(AuditSpec(CHAIN.spec, ObjectSpec("phased-vi-v1")))
     with pytest.raises(InvalidInput, match=message):
         from_record(AuditSpec, good | change)
     wrong: list[Any] = [None, [], {}, {key: value for key, value in good.items() if key != "rho"}]

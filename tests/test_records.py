@@ -20,7 +20,7 @@ from hypothesis.extra import numpy as hnp
 
 import replicable_rl as rr
 from replicable_rl import canonical, errors
-from replicable_rl.canonical import array_digest, canonical_json, json_digest, record_json
+from replicable_rl.canonical import array_digest, canonical_json, json_digest, to_json
 from replicable_rl.progress import listening, track
 from replicable_rl.runs import (
     LEVELS,
@@ -400,7 +400,7 @@ def test_one_thing_is_claimed_once() -> None:
     ):
         Claims((REPLICABLE, ACCURATE, SEEN))
     with pytest.raises(rr.InvalidInput, match="at most one claim about accuracy"):
-        Claims.from_json({"made": [record_json(ACCURATE)] * 2, "missing": {}, "gain": None})
+        Claims.from_json({"made": [to_json(ACCURATE)] * 2, "missing": {}, "gain": None})
 
 
 @pytest.mark.parametrize(
@@ -421,7 +421,7 @@ def test_what_cannot_be_claimed(change: dict[str, Any], message: str) -> None:
 
 
 def claim_with(**changes: Any) -> dict[str, Any]:
-    return {"made": [record_json(SEEN) | changes], "missing": {}, "gain": None}
+    return {"made": [to_json(SEEN) | changes], "missing": {}, "gain": None}
 
 
 BAD_CLAIMS: list[Any] = [

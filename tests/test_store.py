@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 
 from replicable_rl.audit.evidence import AuditSpec, audits_of
-from replicable_rl.canonical import record_json
+from replicable_rl.canonical import to_json
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.runs import (
@@ -99,7 +99,7 @@ def audit(spec: AuditSpec, where: Path | str | RunStore | None, make: Callable[[
             contents: dict[str, bytes] = {}
             run = packed(make(one), contents)
             store.add([run], contents)
-    store.add_audit(record_json(spec))
+    store.add_audit(to_json(spec))
     runs = store.runs(spec.family)
     if store is not where and store.path is not None:
         store.close()
@@ -283,7 +283,7 @@ def test_documents_failures_and_audits_that_were_changed_are_found_out(path: Pat
     ):
         with RunStore(path) as store:
             store.add([failed], {})
-            store.add_audit(record_json(audit_of()))
+            store.add_audit(to_json(audit_of()))
         change(path, statement)
         with RunStore(path) as store, pytest.raises(InvalidFile, match="the file is damaged"):
             assert (audits_of(store), store.runs(FAMILY)) is None
@@ -362,7 +362,7 @@ def test_audits_are_kept_once_in_their_order(path: Path) -> None:
     ]
     with RunStore(path) as store:
         for spec in (*specs, specs[0], replace(specs[1], job="not part of it")):
-            store.add_audit(record_json(spec))
+            store.add_audit(to_json(spec))
         assert audits_of(store) == specs
     with RunStore(path) as store:
         assert audits_of(store) == specs

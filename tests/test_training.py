@@ -20,7 +20,7 @@ from replicable_rl.audit import AuditResult, RunFailed, read_audits
 from replicable_rl.audit.evidence import AuditSpec, Training
 from replicable_rl.audit.jobs import SolveJob, run_one_by_one
 from replicable_rl.audit.returns import mean_with_interval
-from replicable_rl.canonical import from_record, record_json
+from replicable_rl.canonical import from_record, to_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.pages.audits import store_page
 from replicable_rl.pages.page import write
@@ -514,10 +514,10 @@ def test_short_seeds_are_distinct_and_the_first_of_more() -> None:
 
 def test_what_is_asked_of_training_is_kept() -> None:
     spec = AuditSpec(ObjectSpec("a"), ObjectSpec("b"), 3, training=Training("play", 0.5, 0.1, 0.2))
-    assert from_record(AuditSpec, record_json(spec)) == spec
+    assert from_record(AuditSpec, to_json(spec)) == spec
     for broken in ({"training": {"what": 1}}, {"training": {"uniform": "a"}}, {"training": 3}):
         with pytest.raises(InvalidInput):
-            from_record(AuditSpec, record_json(spec) | broken)
+            from_record(AuditSpec, to_json(spec) | broken)
 
 
 # --- tracebacks ------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from replicable_rl.audit.accuracy import measure_accuracy
 from replicable_rl.audit.agreement import measure
 from replicable_rl.audit.evidence import AuditSpec, Training, audits_of
 from replicable_rl.audit.logs import measure_logs
-from replicable_rl.canonical import record_json
+from replicable_rl.canonical import to_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.logs.several import Logs
 from replicable_rl.pages.audits import store_page
@@ -91,7 +91,7 @@ def test_only_what_comes_before_the_first_gap_is_judged(
     """
     spec = spec_of(**design)
     with rr.RunStore(tmp_path / "runs.sqlite") as store:
-        store.add_audit(record_json(spec))
+        store.add_audit(to_json(spec))
         differ = [seed for i, seed in enumerate(spec.seeds) if i >= first and i % 2 == first % 2]
         alike = [seed for seed in spec.seeds if seed not in differ]
         keep(store, spec, alike[::-1])  # whatever the order in which they finish
@@ -116,7 +116,7 @@ def test_only_what_comes_before_the_first_gap_is_judged(
 def test_one_missing_run_ends_what_is_judged(missing: int, tmp_path: Path, run: Command) -> None:
     spec = spec_of(runs_per_seed=3)
     with rr.RunStore(tmp_path / "runs.sqlite") as store:
-        store.add_audit(record_json(spec))
+        store.add_audit(to_json(spec))
         keep(store, spec, spec.seeds)
         with store._session(write=True) as connection:
             connection.execute(
@@ -129,7 +129,7 @@ def test_an_audit_that_is_extended_is_judged_in_the_order_of_its_seeds(tmp_path:
     with rr.RunStore(tmp_path / "runs.sqlite") as store:
         small, large = spec_of(60), spec_of(100)
         for spec in (small, large):
-            store.add_audit(record_json(spec))
+            store.add_audit(to_json(spec))
         keep(store, large, [*small.seeds, *large.seeds[61:]])  # the 61st takes longest
         seeds, codes = judged(store, tmp_path, run, 0.9)
         assert seeds == list(small.seeds)

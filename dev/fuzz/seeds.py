@@ -11,7 +11,7 @@ from typing import Any
 
 import replicable_rl as rr
 from replicable_rl.audit.evidence import AuditSpec, audits_of
-from replicable_rl.canonical import json_text, parse_json, record_json
+from replicable_rl.canonical import json_text, parse_json, to_json
 from replicable_rl.experiments.dataset import Dataset, Table
 from replicable_rl.runs import Claims, Drawn, Logged, ObjectSpec, RunFamily, RunSpec, Status, StatusCode
 from replicable_rl.store import RunStore
@@ -57,7 +57,7 @@ def _read_store(path: Path) -> set[str]:
     found: set[str] = set()
     with RunStore(path) as store:
         specs: list[AuditSpec] = audits_of(store)
-        found |= {json.dumps(record_json(spec), sort_keys=True) for spec in specs}
+        found |= {json.dumps(to_json(spec), sort_keys=True) for spec in specs}
         families: list[RunFamily] = [family for family, _ in store.families()]
         for family in families:
             for run in store.runs(family).values():

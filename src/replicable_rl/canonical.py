@@ -7,9 +7,9 @@ little-endian, C order, with -0.0 written as 0.0 and NaN refused.
 
 import contextlib
 import hashlib
+import io
 import json
 import math
-import re
 import types
 import typing
 from collections.abc import Mapping
@@ -52,27 +52,34 @@ _LARGEST = 1 << 28  # bytes of a text that is parsed
 def to_json(value: Json) -> Json:
     """Return a value with the integers that JSON cannot hold everywhere written as ``{"integer": "..."}``.
 
+    A dataclass becomes a record of its fields but for those that are never compared.
+
     >>> to_json({"calls": 10**16, "rho": 0.2})
     {'calls': {'integer': '10000000000000000'}, 'rho': 0.2}
     """
     if isinstance(value, (int, float)) and MAX_JSON_INTEGER < abs(value) < math.inf:  # such a float is whole
         return {_LARGE: str(int(value))}
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: to_json(item) for key, item in value.items()}
-    return [to_json(item) for item in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return [to_json(item) for item in value]
+    if is_dataclass(value):
+        kind: Any = type(value)
+        return {name: to_json(vars(value)[name]) for name in _types_of(kind)}
+    return value
 
 
 def from_json(value: Json, depth: int = 0) -> Json:
     """Read back what :func:`to_json` wrote; nothing that this package writes is nested as deep as is refused."""
     if depth > _DEEPEST:
         raise InvalidInput(f"JSON: values must be nested at most {_DEEPEST} deep.")
-    if isinstance(value, dict) and set(value) == {_LARGE} and isinstance(value[_LARGE], str):
-        if not re.fullmatch(r"-?[0-9]{1,4000}", value[_LARGE]):
-            raise InvalidInput(f"JSON: expected the digits of an integer, got {value[_LARGE]!r:.80}.")
-        return int(value[_LARGE])
-    if isinstance(value, dict):
-        return {key: from_json(item, depth + 1) for key, item in value.items()}
-    return [from_json(item, depth + 1) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [from_json(item, depth + 1) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {_LARGE} and isinstance(value[_LARGE], str):
+        return from_decimal("JSON: integer", value[_LARGE])
+    return {key: from_json(item, depth + 1) for key, item in value.items()}
 
 
 def json_text(value: Json, *, indent: int | None = None, ascii: bool = True) -> str:
@@ -86,14 +93,24 @@ def json_text(value: Json, *, indent: int | None = None, ascii: bool = True) -> 
     return json.dumps(_finite(value), indent=indent, ensure_ascii=ascii) + ("" if indent is None else "\n")
 
 
+def record_text(record: Json) -> bytes:
+    """Return a record as JSON with sorted keys, without spaces, and with every bit of its numbers."""
+    return json.dumps(_finite(record), sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
+def record_digest(record: Json) -> str:
+    """Return the SHA-256 of the text of a record."""
+    return hashlib.sha256(record_text(record)).hexdigest()
+
+
 def _finite(value: Json) -> Json:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None if math.isnan(value) else str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):  # most items are numbers of a large table, which need no call
-        return [item if type(item) is float and math.isfinite(item) else _finite(item) for item in value]
-    return to_json(value)
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value if isinstance(value, float) else to_json(value)
 
 
 def parse_json(text: str | bytes) -> Json:
@@ -104,8 +121,6 @@ def parse_json(text: str | bytes) -> Json:
     ...
     replicable_rl.errors.InvalidInput: JSON: values must be nested at most 64 deep.
     """
-    if not isinstance(text, (str, bytes)):
-        raise InvalidInput(f"JSON: expected text, got {text!r:.60}.")
     if len(text) > _LARGEST:
         raise InvalidInput(f"JSON: a text must have at most {_LARGEST} bytes, got {len(text)}.")
     try:
@@ -121,36 +136,26 @@ def parse_json(text: str | bytes) -> Json:
 Record = TypeVar("Record")
 
 
-def record_json(record: Any) -> dict[str, Json]:
-    """Return a dataclass as JSON: every field but those that are never compared, and the records inside it alike."""
-    return {name: _plain_json(vars(record)[name]) for name in _types_of(type(record))}
-
-
-def _plain_json(value: Any) -> Json:
-    if is_dataclass(value):
-        return record_json(value)
-    if isinstance(value, Mapping):
-        return {key: _plain_json(item) for key, item in value.items()}
-    return [_plain_json(item) for item in value] if isinstance(value, (list, tuple)) else to_json(value)
-
-
 def from_record(kind: type[Record], data: Json) -> Record:
-    """Read back what :func:`record_json` wrote, by the types that the fields declare.
+    """Read back a dataclass that :func:`to_json` wrote, by the types that the fields declare.
 
     >>> from dataclasses import dataclass
     >>> Point = dataclass(type("Point", (), {"__annotations__": {"x": float, "names": tuple[str, ...] | None}}))
-    >>> from_record(Point, record_json(Point(0.5, ("a", "b")))), from_record(Point, {"x": 2, "names": None})
+    >>> from_record(Point, to_json(Point(0.5, ("a", "b")))), from_record(Point, {"x": 2, "names": None})
     (Point(x=0.5, names=('a', 'b')), Point(x=2.0, names=None))
     """
-    declared = _types_of(kind)
+    declared = _types_of(kind)  # type: ignore[arg-type]  # classes are hashable
     if not isinstance(data, dict) or set(data) != set(declared):
         raise InvalidInput(f"{kind.__name__}: expected {', '.join(declared)}; got {shown(data)}.")
-    return kind(**{name: _typed(f"{kind.__name__}: {name}", one, data[name]) for name, one in declared.items()})
+    return kind(
+        **{name: _typed(f"{kind.__name__}: {name}", expected, data[name]) for name, expected in declared.items()}
+    )
 
 
+@lru_cache(maxsize=64)
 def _types_of(kind: Any) -> dict[str, Any]:
     declared = typing.get_type_hints(kind)
-    return {one.name: declared[one.name] for one in fields(kind) if one.compare}
+    return {item.name: declared[item.name] for item in fields(kind) if item.compare}
 
 
 def _typed(name: str, kind: Any, value: Json) -> Any:
@@ -178,7 +183,8 @@ def decimal(number: int | None) -> str | None:
 
 def from_decimal(name: str, text: Json, digits: int = 4000) -> int:
     """Read a seed or a count back."""
-    if not (isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= digits):
+    unsigned = text.removeprefix("-") if isinstance(text, str) else ""
+    if not (unsigned.isascii() and unsigned.isdecimal() and len(unsigned) <= digits):
         raise InvalidInput(f"{name} must be a string of decimal digits, got {text!r:.80}.")
     return int(text)
 
@@ -186,16 +192,6 @@ def from_decimal(name: str, text: Json, digits: int = 4000) -> int:
 def json_digest(value: Json) -> str:
     """Return the SHA-256 of the canonical JSON, as 64 hexadecimal digits."""
     return hashlib.sha256(canonical_json(value)).hexdigest()
-
-
-def record_digest(record: Json) -> str:
-    """Return the SHA-256 of the text of a record."""
-    return hashlib.sha256(record_text(record)).hexdigest()
-
-
-def record_text(record: Json) -> bytes:
-    """Return a record as JSON with sorted keys, without spaces, and with every bit of its numbers."""
-    return json.dumps(_finite(record), sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
 def array_digest(label: str, *arrays: NDArray[Any]) -> str:
@@ -240,44 +236,20 @@ def _description(is_float: bool, shape: tuple[int, ...]) -> bytes:
 
 
 def array_to_bytes(array: NDArray[Any]) -> bytes:
-    """Return the bytes of a ``.npy`` file: of floats and integers of 64 bits, or of bytes.
+    """Return the bytes of a ``.npy`` file.
 
     >>> read_npy(array_to_bytes(np.array([[1, 2], [3, 4]]))).tolist()
     [[1, 2], [3, 4]]
     """
-    dtype = "<f8" if array.dtype.kind == "f" else "|u1" if array.dtype == np.uint8 else "<i8"
-    return _npy_header(dtype, array.shape) + array.astype(dtype, copy=False).tobytes()
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, array, (1, 0), allow_pickle=False)
+    return stream.getvalue()
 
 
 def read_npy(data: bytes) -> NDArray[Any]:
-    """Read the bytes of a ``.npy`` file of numbers, of exactly the size that its header says; nothing is evaluated."""
-    size = 10 + int.from_bytes(data[8:10], "little")
-    dtype, fortran_order, shape = _read_npy_header(data[:size])
-    if math.prod(shape) * dtype.itemsize != len(data) - size:
-        raise InvalidInput(f"array: {len(data) - size} bytes are no {dtype} of shape {shape!r:.80}.")
-    return np.frombuffer(data, dtype=dtype, offset=size).reshape(shape, order="F" if fortran_order else "C")
-
-
-_NPY = re.compile(
-    rb"\x93NUMPY\x01\x00..\{'descr': '([<>|](?:[iu][1248]|f[248]))', 'fortran_order': (True|False), "
-    rb"'shape': \(([0-9, ]{0,200})\), ?\} *\n",
-    re.DOTALL,
-)
-
-
-@lru_cache(maxsize=256)
-def _read_npy_header(header: bytes) -> tuple[np.dtype[Any], bool, tuple[int, ...]]:
-    match = _NPY.fullmatch(header)
-    if match is None:
-        raise InvalidInput(f"array: expected a .npy file of numbers, version 1.0, got {header!r:.80}.")
-    descr, order, listed = (part.decode() for part in match.groups())
-    shape = tuple(int(n) for n in listed.replace(",", " ").split())
-    return np.dtype(descr), order == "True", shape
-
-
-@lru_cache(maxsize=256)
-def _npy_header(dtype: str, shape: tuple[int, ...]) -> bytes:
-    """Return the header as numpy reads it, filled up to 8 bytes, where numpy would write 128: stores hold very many."""
-    said = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}".encode("ascii")
-    said += b" " * (-(len(said) + 11) % 8) + b"\n"
-    return b"\x93NUMPY\x01\x00" + len(said).to_bytes(2, "little") + said
+    """Read the bytes of a ``.npy`` file of numbers; nothing is unpickled."""
+    array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    if array.dtype.kind not in "iuf":
+        raise InvalidInput(f"array: expected a .npy file of numbers, got {array.dtype!s:.80}.")
+    array.setflags(write=False)
+    return array

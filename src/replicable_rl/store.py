@@ -30,7 +30,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.canonical import Json, array_to_bytes, canonical_json, from_record, parse_json, read_npy, record_json
+from replicable_rl.canonical import Json, array_to_bytes, canonical_json, from_record, parse_json, read_npy, to_json
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.files import check_regular
@@ -254,7 +254,7 @@ class RunStore(Displayed):
         """Return the runs of a family by their keys; those that failed follow."""
         of_family = "WHERE family = (SELECT id FROM documents WHERE json = ?) ORDER BY error IS NOT NULL, runs.id"
         with self._session() as connection:
-            rows = connection.execute(f"{_SELECT} {of_family}", (_text(record_json(family)),))
+            rows = connection.execute(f"{_SELECT} {of_family}", (_text(to_json(family)),))
             return {run.key: run for run in map(self._run, rows)}
 
     def run(self, key: str) -> Run:
@@ -384,7 +384,7 @@ def _row(connection: sqlite3.Connection, run: Run, known: dict[Any, Documents]) 
     # Many runs share their specs. Equal ones need not have equal JSON: 1 and True.
     shared = id(spec.problem), id(spec.algorithm), sampler, levels, run.status, run.claims, id(run.made_with)
     if shared not in known:
-        family = _text(record_json(RunFamily(spec.problem, spec.algorithm, sampler)))
+        family = _text(to_json(RunFamily(spec.problem, spec.algorithm, sampler)))
         status = None if run.status is None else run.status.to_json()
         about = _text([levels, status, run.claims.to_json(), dict(run.made_with)])
         known[shared] = _number(connection, family), _number(connection, about), _both(family, about)

@@ -21,7 +21,7 @@ from replicable_rl.audit.jobs import Contents, Job, OnError, run_one_by_one, wit
 from replicable_rl.audit.repeats import Pristine
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.workers import Batch, Chunk, RunFailed, kept_where, on_workers, wants_workers
-from replicable_rl.canonical import record_json
+from replicable_rl.canonical import to_json
 from replicable_rl.errors import InvalidFile, InvalidInput, check_integer, shown
 from replicable_rl.progress import bar_where_it_is_seen, report
 from replicable_rl.runs import Run, RunSpec
@@ -196,7 +196,7 @@ def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> l
         audits.append(audit)
     for audit in audits:
         with contextlib.suppress(*([] if audit.missing else [InvalidFile])):  # what cannot be written can be read
-            store.add_audit(record_json(audit.spec))
+            store.add_audit(to_json(audit.spec))
     return audits
 
 

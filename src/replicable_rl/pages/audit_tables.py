@@ -7,7 +7,7 @@ from typing import Any
 
 from replicable_rl.audit import Agreement, AuditResult
 from replicable_rl.audit.sampled import fresh, other_versions, suspicion, versions
-from replicable_rl.canonical import Json, record_json
+from replicable_rl.canonical import Json, to_json
 from replicable_rl.display import shows
 from replicable_rl.pages.layout import NARROWEST, Column, laid_out, left_out
 from replicable_rl.pages.log_texts import (
@@ -281,9 +281,7 @@ def result_json(result: AuditResult, timing: bool) -> dict[str, Json]:
 
 def _logs_json(result: AuditResult) -> dict[str, Json]:
     logs = result.logs
-    return (
-        {} if logs is None else {"logs": {"differ": logs.differ, "sentence": process_text(logs), **record_json(logs)}}
-    )
+    return {} if logs is None else {"logs": {"differ": logs.differ, "sentence": process_text(logs), **to_json(logs)}}
 
 
 def _level_json(result: AuditResult, level: str) -> dict[str, Json]:

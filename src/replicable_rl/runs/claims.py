@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar
 
-from replicable_rl.canonical import Json, from_record, record_json
+from replicable_rl.canonical import Json, from_record, to_json
 from replicable_rl.display import Displayed, short_repr
 from replicable_rl.errors import InvalidInput, check_choice, check_real, shown
 from replicable_rl.paper import cited
@@ -193,7 +193,8 @@ class Claims(Displayed):
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form."""
-        return record_json(self)
+        record: dict[str, Json] = to_json(self)
+        return record
 
     @classmethod
     def from_json(cls, data: Json, by: str = "whoever wrote it") -> Claims:
