@@ -18,7 +18,6 @@ from replicable_rl.algorithms.plan import Plan
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, shown
 from replicable_rl.logs import Dataset
 from replicable_rl.planning import gain
-from replicable_rl.problem.environments import EpisodicEnv
 from replicable_rl.problem.source import Episodic, Generative, Recorded, Source, as_source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import bar_where_it_is_seen
@@ -30,7 +29,6 @@ from replicable_rl.runs.specs import COUNTS, Sample, algorithm_spec, is_frozen
 from replicable_rl.wording import number
 
 ALONE = threading.RLock()  # what samples itself may keep a state: within a process, its runs wait for each other
-_DRAW_FROM_RNG = (TabularMDP, EpisodicEnv)  # no sample of these leaves the generator as it was
 _REMEDIES: dict[type, str] = {
     Generative: " Give it a table or a Simulator, or use an algorithm that plays episodes, such as R-max.",
     Episodic: " Give it a table or an EpisodicEnv, or use an algorithm that draws successors, such as rPVI.",
@@ -87,23 +85,15 @@ def refuse_other(owner: str, algorithm: object) -> None:
 
 def _run(spec: RunSpec, problem: Any, source: Source, algorithm: Algorithm) -> Run:
     _refuse_endless(source, algorithm)
-    alone, rng = not isinstance(source, TabularMDP | Recorded), _stream(spec.sample)
-    untouched = _state(rng)
-    with ALONE if alone else contextlib.nullcontext():
-        run = algorithm.solve(source, SharedRandomness(spec.shared_seed), rng)
+    stateless = isinstance(source, TabularMDP | Recorded)
+    with contextlib.nullcontext() if stateless else ALONE:
+        run = algorithm.solve(source, SharedRandomness(spec.shared_seed), _stream(spec.sample))
     _check_run(run, source, type(algorithm).__name__)
-    if isinstance(source, _DRAW_FROM_RNG) and _state(rng) == untouched:
-        run = run.but(samples=0)  # nobody asked for a sample, whatever is reported
     claims = stated_unless_ours(run.claims, algorithm, spec).under(source.trust.conditions)
     if isinstance(problem, TabularMDP) and claims.accuracy is not None and claims.accuracy.on_policy:
         claims = claims.beside(gain(problem))
     claims = claims.about_an_estimate() if source.trust.estimated else claims
     return run.completed(spec, claims=claims, status=run.status or UNSAID)
-
-
-def _state(rng: np.random.Generator) -> tuple[object, ...]:
-    seeds: Any = rng.bit_generator.seed_seq
-    return rng.bit_generator.state, seeds.n_children_spawned
 
 
 def _check_run(run: object, source: Source, name: str) -> None:

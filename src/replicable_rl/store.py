@@ -35,8 +35,7 @@ from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.files import check_regular
 from replicable_rl.runs import LEVELS, Claims, Drawn, Fingerprints, Run, RunFamily, Status, level_of
-from replicable_rl.runs.algorithm import speaker
-from replicable_rl.runs.run import KeptHistory, KeptOutputs, history_digest
+from replicable_rl.runs.run import KeptHistory, KeptOutputs, history_digest, speaker
 
 APPLICATION_ID = 0x7252_4C31  # "rRL1": what `file` and this module know a store by
 SCHEMA = 1

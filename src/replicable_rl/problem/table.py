@@ -48,10 +48,8 @@ from replicable_rl.problem.source import (
     check_range,
     check_sizes,
 )
-from replicable_rl.runs import OURS, Level, ObjectSpec, add_level, provider
+from replicable_rl.runs import Level, ObjectSpec, add_level
 from replicable_rl.sampling import (
-    DRAWS,
-    STARTS,
     EpisodeCounts,
     OutcomeCounts,
     Trust,
@@ -260,8 +258,7 @@ class TabularMDP(Generative, Episodic, Artifact):
     @cached_property
     def trust(self) -> Trust:  # type: ignore[override]  # as above
         """What is known of counts that are drawn from it: the law is exact, for its numbers are the law."""
-        conditions = () if provider(self) == OURS else (DRAWS, STARTS)
-        return Trust(conditions, merged=False, estimated=self.estimated)
+        return Trust((), merged=False, estimated=self.estimated)
 
     @cached_property
     def known_rewards(self) -> NDArray[np.float64] | None:  # type: ignore[override]  # as above

@@ -1,23 +1,20 @@
-"""The nouns: what is run (:class:`RunSpec`, :class:`AuditSpec`), what it yields (:class:`Run`), and what is claimed."""
+"""The nouns: what is run (:class:`RunSpec`), what it yields (:class:`Run`), and what is claimed (:class:`Claims`)."""
 
-from replicable_rl.runs.algorithm import ALGORITHMS, SHIPPED, Algorithm, PromisedLoss
-from replicable_rl.runs.claims import (
+from replicable_rl.runs.run import (
     CERTIFICATE,
     FIXED_SEED,
+    LEVELS,
     THIS_SEED,
     Claim,
     Claims,
-    LibraryClaim,
-    asks_for_nothing,
-)
-from replicable_rl.runs.run import (
-    LEVELS,
     Fingerprints,
     Level,
+    LibraryClaim,
     Run,
     Status,
     StatusCode,
     add_level,
+    asks_for_nothing,
     check_level,
     implied,
     in_order,
@@ -26,11 +23,15 @@ from replicable_rl.runs.run import (
     usual_level,
 )
 from replicable_rl.runs.specs import (
+    ALGORITHMS,
     OURS,
     OWN,
+    SHIPPED,
+    Algorithm,
     Drawn,
     Logged,
     ObjectSpec,
+    PromisedLoss,
     RunFamily,
     RunSpec,
     is_our_file,

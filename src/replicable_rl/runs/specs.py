@@ -5,7 +5,7 @@ or the digest of its arrays), the algorithm with its parameters, the shared seed
 key under which a run is stored, resumed and certified. JSON numbers end at 2**53: seeds are written as decimal strings,
 and a larger integer among the parameters as ``{"integer": "10000000000000000"}``.
 
-An algorithm, and an ingredient such as a rule, is a frozen dataclass: its id and its fields are its identity.
+An :class:`Algorithm`, and an ingredient such as a rule, is a frozen dataclass: its id and its fields are its identity.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ import math
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
-from numbers import Integral, Real
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -32,7 +31,8 @@ from replicable_rl.errors import InvalidInput, check_integer, plain_number, show
 from replicable_rl.randomness import MAX_SEED
 
 if TYPE_CHECKING:
-    from replicable_rl.runs.algorithm import Algorithm
+    from replicable_rl.randomness import SharedRandomness
+    from replicable_rl.runs.run import Run
 
 COUNTS = "counts-v1"  # the sampler of tables: counts, at a cost that does not depend on their number
 OWN = "own"  # the problem samples itself: a simulator, an environment
@@ -62,8 +62,13 @@ class ObjectSpec:
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not isinstance(self.params, Mapping):
             raise InvalidInput(f"ObjectSpec: needs a text and a mapping, got {shown(self.id)}, {shown(self.params)}.")
-        params = {str(key): _plain(self.id, str(key), value) for key, value in self.params.items()}
-        put(self, params=MappingProxyType(params))
+        put(self, params=MappingProxyType({str(key): self._exact(key) for key in self.params}))
+
+    def _exact(self, key: str) -> Json:
+        try:
+            return exact_json(self.params[key])
+        except InvalidInput as error:
+            raise InvalidInput(f"{self.id}: parameter {key!r}: {error}") from None
 
     def __repr__(self) -> str:
         return described(self, f"{self.id!r}, {short(self.params)}" if self.params else repr(self.id))
@@ -99,6 +104,10 @@ def check_objects(owner: str, **specs: object) -> None:
             raise InvalidInput(f"{owner}: {name} must be an ObjectSpec, got {shown(spec)}.")
 
 
+def _seed(name: str, text: Any) -> int:
+    return check_integer("RunSpec", name, from_decimal(f"RunSpec: {name}", text, 20), low=0, high=MAX_SEED)
+
+
 def parameter_text(value: Json) -> str:
     """Write a parameter for people; one that is an object of its own, such as a rule, by its id and settings.
 
@@ -107,9 +116,9 @@ def parameter_text(value: Json) -> str:
     """
     if not (isinstance(value, dict) and isinstance(value.get("id"), str)):
         return str(value)
-    named = {key: str(one) for key, one in sorted(value.items()) if key != "id"}
-    short = {key: f"{one[:12]}..." if _DIGEST.fullmatch(one) else one for key, one in named.items()}
-    return f"{value['id']}({', '.join(f'{key}={one}' for key, one in short.items())})"
+    settings = {key: str(text) for key, text in sorted(value.items()) if key != "id"}
+    short = (f"{key}={text[:12]}..." if _DIGEST.fullmatch(text) else f"{key}={text}" for key, text in settings.items())
+    return f"{value['id']}({', '.join(short)})"
 
 
 class Drawn(NamedTuple):
@@ -237,28 +246,6 @@ class RunFamily:
         return spec
 
 
-def _plain(owner: str, key: str, value: object) -> Json:
-    """Return the value in Python's own types; what JSON cannot say is refused."""
-    if value is None or type(value) in (bool, str, int, float):
-        return value
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, Mapping):
-        if set(value) == {"integer"}:
-            raise InvalidInput(f"{owner}: parameter {key!r} has the form of large integers. Rename 'integer'.")
-        return {str(k): _plain(owner, key, v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(owner, key, v) for v in value]
-    number = plain_number(value)
-    if number is not None:
-        return number
-    raise InvalidInput(f"{owner}: parameter {key!r} must be a number, text, list or mapping, got {shown(value)}.")
-
-
-def _seed(name: str, text: Any) -> int:
-    return check_integer("RunSpec", name, from_decimal(f"RunSpec: {name}", text, 20), low=0, high=MAX_SEED)
-
-
 # --- settings -----------------------------------------------------------------------------------------------------
 
 
@@ -270,9 +257,21 @@ class Setting(ABC):
     def id(self) -> str:
         """What identities call it."""
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The fields that are not left at their defaults; an identity says no others."""
+        if not is_frozen(type(self)):
+            raise InvalidInput(f"{type(self).__name__}: must be a frozen dataclass, for its fields are its identity.")
+        values = vars(self)
+        return {
+            name: values[name]
+            for name, default in _defaults(type(self)).items()
+            if values[name] is not default and (isinstance(values[name], np.ndarray) or values[name] != default)
+        }
+
     def exact_json(self) -> Json:
         """Return the id and the settings; the id alone where every setting is left at its default."""
-        settings = {name: exact_json(value) for name, value in settings_of(self).items()}
+        settings = {name: exact_json(value) for name, value in self.settings.items()}
         return {"id": self.id, **settings} if settings else self.id
 
 
@@ -283,64 +282,119 @@ def is_frozen(kind: type) -> bool:
     return is_dataclass(kind) and kind.__dataclass_params__.frozen and not slots  # type: ignore[attr-defined]
 
 
-def settings_of(thing: Setting) -> dict[str, Any]:
-    """Return the fields that are not left at their defaults; an identity says no others."""
-    if not is_frozen(type(thing)):
-        raise InvalidInput(f"{type(thing).__name__}: must be a frozen dataclass, for its fields are its identity.")
-    values = vars(thing)
-    return {
-        name: values[name]
-        for name, default in _defaults(type(thing)).items()
-        if values[name] is not default and (isinstance(values[name], np.ndarray) or values[name] != default)
-    }
-
-
 @functools.lru_cache(maxsize=256)
 def _defaults(kind: Any) -> dict[str, Any]:
-    return {one.name: one.default for one in fields(kind)}
+    return {item.name: item.default for item in fields(kind)}
 
 
 def exact_json(value: Any) -> Json:
-    """Return a setting as identities say it, an array by its digest; refuse what JSON cannot say.
+    """Return a parameter or a setting as identities say it, an array by its digest; refuse what JSON cannot say.
 
     >>> exact_json({"layers": (2, 3)})
     {'layers': [2, 3]}
     """
-    if value is None or isinstance(value, (str, int)):  # truth values are integers
+    if value is None or isinstance(value, (str, bool)):
         return value
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, (float, Real)) and math.isfinite(value) and float(value) == value:
-        return float(value)
+    number = plain_number(value)
+    if number is not None and abs(number) < math.inf:
+        return number
     if isinstance(value, np.ndarray):
         return {"array": array_digest(str(value.dtype), value)}
     if isinstance(value, (list, tuple)):
         return [exact_json(item) for item in value]
-    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value) and set(value) != {"integer"}:
         return {key: exact_json(item) for key, item in value.items()}
     if isinstance(value, Setting):
         return value.exact_json()
     raise InvalidInput(f"JSON cannot say {shown(value)} exactly.")
 
 
+def _is_exact(value: Any) -> bool:
+    try:
+        exact_json(value)
+    except InvalidInput:
+        return False
+    return True
+
+
 def inexact_setting(thing: Setting) -> str | None:
     """Return the name of a setting that JSON cannot say: no identity is exact without it."""
-    for name, value in settings_of(thing).items():
-        try:
-            exact_json(value)
-        except InvalidInput:
-            return name
-    return None
+    return next((name for name, value in thing.settings.items() if not _is_exact(value)), None)
+
+
+# --- algorithms ---------------------------------------------------------------------------------------------------
+
+
+class PromisedLoss(NamedTuple):
+    """The loss that is promised: at most ``epsilon``, except with probability ``delta``.
+
+    ``over`` says whether it is that from the "initial" distribution, or from the "worst" state.
+    """
+
+    epsilon: float
+    delta: float
+    over: str
+
+
+class Algorithm(Setting):
+    """Anything that solves a problem from shared randomness and fresh samples: a frozen dataclass.
+
+    Its fields, its ``id`` and its ``version`` are part of the identity of a run. A class that says no ``id`` is known
+    by its full name; neither is inherited. ``needs`` is the type of source that it takes.
+
+    Examples
+    --------
+    >>> import dataclasses, replicable_rl as rr
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Always(rr.Algorithm):
+    ...     action: int
+    ...     def solve(self, source, shared, rng):
+    ...         return rr.Run.of({"policy": [self.action] * source.n_states})
+    >>> rr.solve(rr.make("chain-v1"), Always(1), shared_seed=1).policy.tolist()
+    [1, 1, 1, 1, 1]
+    """
+
+    needs: ClassVar[type] = object
+    id: ClassVar[str]
+    version: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.id = vars(cls).get("id", f"{cls.__module__}.{cls.__qualname__}")
+        cls.version = vars(cls).get("version", "")
+
+    @abstractmethod
+    def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> Run:
+        """Return the run; every use of ``shared`` is addressed, every sample comes from ``source`` and ``rng``."""
+
+    def plan(self, source: Any) -> Any:
+        """Return what a run on a source will do, and what may be claimed of it; None where nobody can say."""
+        return None
+
+    def compiled_rows(self, source: Any) -> int:
+        """Return how many rows a run over a table draws in compiled loops alone: audits choose threads by it."""
+        return 0
+
+    @property
+    def promised_loss(self) -> PromisedLoss | None:
+        """The loss of the policy that is promised; None where there is no such promise."""
+        return None
+
+
+SHIPPED: dict[str, Any] = {}  # the algorithms of this library, by id
+ALGORITHMS: dict[str, Callable[..., Any]] = {}  # these, and those that were registered
+
+
+def speaker(spec: ObjectSpec | None) -> str:
+    """Return who is believed to have made the claims of a run that was read: this library, for what it ships."""
+    return "code without a name" if spec is None else OURS if spec.id in SHIPPED else spec.id
 
 
 def algorithm_spec(algorithm: Algorithm) -> ObjectSpec:
     """Return id, version and settings of an algorithm; a setting that JSON cannot say by its type."""
     params: dict[str, Json] = {"version": algorithm.version} if algorithm.version else {}
-    for name, value in settings_of(algorithm).items():
-        try:
-            params[name] = exact_json(value)
-        except InvalidInput:
-            params[name] = type(value).__qualname__
+    for name, value in algorithm.settings.items():
+        params[name] = exact_json(value) if _is_exact(value) else type(value).__qualname__
     return ObjectSpec(algorithm.id, params)
 
 
@@ -356,19 +410,21 @@ def provider(thing: Any) -> str:
     >>> provider(provider), provider(functools.partial(provider)), provider({})
     ('replicable-rl', 'replicable-rl', 'builtins')
     """
-    if isinstance(thing, (functools.partial, MethodType)):
-        return provider(thing.func if isinstance(thing, functools.partial) else thing.__func__)
+    if isinstance(thing, functools.partial):
+        return provider(thing.func)
+    if isinstance(thing, MethodType):
+        return provider(thing.__func__)
     if isinstance(thing, (type, FunctionType, BuiltinFunctionType)):
         return OURS if _ships(thing) else str(thing.__module__)
     kind: Any = type(thing)
     if not _ships(kind):
         return str(kind.__module__)
-    settings, hidden = _parts(kind)
+    settings, methods = _parts(kind)
     for name, value in vars(thing).items() if kind.__dictoffset__ else ():
-        if name in hidden or (name in settings and not _is_plain(type(value))):
-            whose = provider(value)
-            if whose != OURS or name in hidden:
-                return whose if whose != OURS else str(kind.__module__)
+        if name in methods:
+            return str(kind.__module__) if provider(value) == OURS else provider(value)
+        if name in settings and not _is_plain(type(value)) and provider(value) != OURS:
+            return provider(value)
     return OURS
 
 
@@ -393,21 +449,23 @@ def _is_plain(kind: type) -> bool:
 @functools.lru_cache(maxsize=512)
 def _ships(defined: Any) -> bool:
     """Whether a class, with its bases, or a function is the one that this package has under its name."""
-    module: Any = sys.modules.get(defined.__module__)
-    if module is None or not is_our_file(vars(module).get("__file__") or ""):
+    namespace: Any = vars(sys.modules.get(defined.__module__, ABC))
+    if not is_our_file(namespace.get("__file__") or ""):
         return False
-    found = module
-    for name in defined.__qualname__.split("."):
-        found = getattr(found, name, None)
+    *owners, name = defined.__qualname__.split(".")
+    for owner in owners:
+        namespace = vars(namespace.get(owner, ABC))
     bases = defined.__mro__[1:] if isinstance(defined, type) else ()
-    return found is defined and all(_is_plain(base) or _ships(base) for base in bases)
+    return namespace.get(name) is defined and all(_is_plain(base) or _ships(base) for base in bases)
 
 
 @functools.lru_cache(maxsize=512)
 def _parts(kind: type) -> tuple[set[str], set[str]]:
-    """Return the names of the settings of a class, and of what no attribute of an object may hide."""
-    settings = {one.name for one in fields(kind)} if is_dataclass(kind) else set()
+    """Return the names of the settings of a class, and of the methods that no attribute of an object may hide."""
+    settings = {item.name for item in fields(kind)} if is_dataclass(kind) else set()
     members = {name: member for base in reversed(kind.__mro__) for name, member in vars(base).items()}
     code: Any = object if is_dataclass(kind) else (FunctionType, property, classmethod, staticmethod)
-    kept = {name for name, one in members.items() if isinstance(one, code) and not isinstance(one, cached_property)}
-    return settings, kept - settings
+    methods = {
+        name for name, item in members.items() if isinstance(item, code) and not isinstance(item, cached_property)
+    }
+    return settings, methods - settings
