@@ -13,20 +13,22 @@ from replicable_rl.audit.accuracy import Accuracy, measure_accuracy, promised_lo
 from replicable_rl.audit.agreement import Agreement, measure
 from replicable_rl.audit.classes import OutputClass, PolicyValue, actions_of, classes_of, policy_values, sizes_of
 from replicable_rl.audit.closeness import Closeness, measure_closeness
+from replicable_rl.audit.document import document_of
 from replicable_rl.audit.doubts import doubts
 from replicable_rl.audit.evidence import AuditSpec, Repeat
 from replicable_rl.audit.logs import measure_logs, measure_states_of_logs
 from replicable_rl.audit.refuting import refutations
 from replicable_rl.audit.returns import Returns, measure_returns
-from replicable_rl.audit.rows import frame_of, in_one_line, measured_claim, rows_of
+from replicable_rl.audit.rows import frame_of, in_one_line, json_of, measured_claim, rows_of
 from replicable_rl.audit.sampled import unrepeated, unsampled
 from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.canonical import Json, json_text
-from replicable_rl.display import Displayed, described, shown
-from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real
+from replicable_rl.display import described
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_real
 from replicable_rl.files import write_csv, write_text
 from replicable_rl.logs.several import Logs
 from replicable_rl.problem.table import Labels, TabularMDP
+from replicable_rl.report import Block, Documented
 from replicable_rl.runs import OWN, Claim, ObjectSpec, Run, in_order, level_of, usual_level
 from replicable_rl.store import RunStore
 
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class AuditResult(Displayed):
+class AuditResult(Documented):
     """The runs of an audit, and what they say; immutable.
 
     Everything but ``seconds`` is the same bits whenever the same audit is made: serially or on many
@@ -315,20 +317,16 @@ class AuditResult(Displayed):
 
     # --- out of here -----------------------------------------------------------------------------
 
-    def table(self, level: str | None = None, *, require: float | None = None, width: int = 80) -> str:
-        """Return what was found as text, 80 columns wide; where ``width`` is less, columns are left out."""
-        width = check_integer("AuditResult.table", "width", width, low=1, high=10**4)
-        return str(shown("audit table", self, self._check_level(level), require, width))
+    def document(self) -> list[Block]:
+        """Return the agreement, the verdict, the states that differ, what to do next, and details."""
+        return document_of(self)
 
     def __repr__(self) -> str:
         return described(self, in_one_line(self))
 
-    def __str__(self) -> str:
-        return self.table() if self.levels else f"audit of {self.algorithm.text}: every run failed"
-
     def to_json(self, *, timing: bool = False) -> dict[str, Json]:
         """Return everything found as JSON; the time, which no repetition repeats, only when asked for."""
-        return dict(shown("audit JSON", self, timing))
+        return json_of(self, timing=timing)
 
     def rows(self, *, timing: bool = False) -> list[dict[str, Json]]:
         """Return one row for every run: seeds, fingerprints, samples, status, return and loss.

@@ -10,9 +10,11 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from replicable_rl.audit import AuditResult, RunFailed, audit_spec, opened_store, read_audits, run_audits
+from replicable_rl.audit.document import summary_of
 from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.cli.columns import naming_options, read_logs, refuse_columns, with_column_options
 from replicable_rl.cli.functions import OF_FUNCTIONS, function_spec, is_function
+from replicable_rl.cli.objects import parse_object
 from replicable_rl.cli.options import (
     AsJson,
     Store,
@@ -35,9 +37,8 @@ from replicable_rl.cli.output import (
 from replicable_rl.cli.problems import is_log, resolve_problem
 from replicable_rl.errors import InvalidFile, InvalidInput, check_choice, check_in_open_interval
 from replicable_rl.files import replacing, write_csv
-from replicable_rl.pages.audit_tables import summary_lines
-from replicable_rl.pages.commands import parse_object
 from replicable_rl.progress import bar as progress_bar
+from replicable_rl.report import text
 from replicable_rl.runs import check_level
 from replicable_rl.store import RunStore
 from replicable_rl.wording import number, plural
@@ -112,6 +113,7 @@ def audit_command(
         ),
     ] = None,
     csv_file: Annotated[Path | None, Option("--csv", metavar="FILE", help="Write a row for every run.")] = None,
+    details: Annotated[bool, Option("--details", help="Print also all levels, claims and settings.")] = False,
     as_json: AsJson = False,
     *,
     given: dict[str, Any],
@@ -144,18 +146,15 @@ def audit_command(
         told = [result.to_json() for result in results]
         print_json(told if stored else told[0])
     elif not stored:
-        _show(results[0])
+        _show(results[0], details)
     _show_traceback(results)
     verdicts = {not result.refuted and (result.spec.require is None or result.verdict(level)) for result in results}
     return next(EXIT_CODES[verdict] for verdict in (False, None, True) if verdict in verdicts)
 
 
-def _show(result: AuditResult) -> None:
-    """Print the table of an audit."""
-    if not result.levels:  # every run failed, and the summary says why
-        _tell("1", result)
-        return
-    print_all(result.table(result.level, width=text_width()))
+def _show(result: AuditResult, details: bool) -> None:
+    """Print an audit."""
+    print_all(result.text(text_width(), details))
     if sys.stdout.isatty():
         print_note(f"Time of all runs: {number(result.seconds, 3)} s.")
 
@@ -256,9 +255,9 @@ def _stored(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditResult
         raise InvalidFile(f"{store}: {holds}; name a problem and an algorithm to make one.")
     if asked["level"] is not None and not any(asked["level"] in result.levels for result in results):
         check_level("audit", asked["level"])  # a level of somebody's own needs no plugin if the runs have it
-    for i, result in enumerate(results, start=1):
-        if not asked["as_json"]:
-            _tell(str(i), result, asked["level"])
+    if not asked["as_json"]:
+        documents = (result.document() if asked["details"] else summary_of(result) for result in results)
+        print_all("\n\n".join(text(document, text_width(), asked["details"]) for document in documents))
     return results
 
 
@@ -284,7 +283,3 @@ def _settings(asked: dict[str, Any], stored: bool) -> dict[str, Any]:
         if asked[name] is not None:
             settings["runs_per_seed" if name == "runs" else name] = whole(option, asked[name])
     return settings if asked["confidence"] is None else settings | {"confidence": asked["confidence"]}
-
-
-def _tell(number: str, result: AuditResult, level: str | None = None) -> None:
-    print_all("\n".join(summary_lines(number, result, text_width(), level)))

@@ -10,8 +10,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from replicable_rl.cli.objects import number_of, parse_object
 from replicable_rl.errors import InvalidInput, shown, whole_number
-from replicable_rl.pages.commands import number_of, parse_object
 from replicable_rl.registry import ALGORITHMS, build
 from replicable_rl.runs import ObjectSpec
 

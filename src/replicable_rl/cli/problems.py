@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from replicable_rl.cli.columns import SAVED, read_log
+from replicable_rl.cli.objects import parse_object
 from replicable_rl.cli.options import given_options
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.files import kind_in_file, load_artifact
 from replicable_rl.logs import Dataset
 from replicable_rl.logs.sources import ENDINGS
-from replicable_rl.pages.commands import parse_object
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import PROBLEMS, make
 

@@ -59,7 +59,7 @@ def page(title: str, blocks: Sequence[Block], command: str | None = None) -> str
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<meta name="color-scheme" content="light dark">',
         f"<title>{_text(title)}</title>",
-        f"<style>{_style('page.css')}{_style('blocks.css')}</style></head>",
+        f"<style>{_style('blocks.css')}{_style('page.css')}</style></head>",
         '<body><main class="rr">',
         f"<h1>{_text(title)}</h1>",
         *(_contents(sections) if len(sections) >= _CONTENTS else []),
@@ -81,7 +81,7 @@ def fragment(blocks: Sequence[Block]) -> str:
 
 def _text(text: str) -> str:
     """Return a text as HTML: escaped, on one line, with control characters made visible."""
-    return escape(visible(" ".join(text.split())))
+    return escape(visible(" ".join(text.split()))).replace(" %", "\u00a0%")
 
 
 def _style(name: str) -> str:
@@ -94,9 +94,9 @@ def _contents(sections: Sequence[str]) -> Iterator[str]:
 
 
 def _body(blocks: Sequence[Block]) -> Iterator[str]:
-    """Yield the blocks; details that follow each other are folded together."""
+    """Yield the blocks; details that follow each other are folded together, but for pictures."""
     part = 0
-    for detail, group in groupby(blocks, key=lambda block: block.detail):
+    for detail, group in groupby(blocks, key=lambda block: block.detail and not isinstance(block, (Policy, Figure))):
         if detail:
             yield "<details><summary>Details</summary>"
         for block in group:
@@ -195,9 +195,10 @@ def _policy(policy: Policy) -> Iterator[str]:
     signs, columns = letters(policy), max(map(len, rows))
     yield '<figure><div class="boards">'
     for name, actions in policy.runs:
-        size = f"{_SQUARE * columns + 2} {_SQUARE * len(rows) + 2}"
-        yield f'<div class="board" style="max-width:{max(9, 4 * columns)}rem"><b>{_text(name)}</b>'
-        yield f'<svg viewBox="-1 -1 {size}" role="img" aria-label="{_text(name)}">'
+        size = f"flex-basis:{max(9, 2 * columns)}rem;max-width:{max(9, 4 * columns)}rem"
+        yield f'<div class="board" style="{size}"><b>{_text(name)}</b>'
+        box = f"-1 -1 {_SQUARE * columns + 2} {_SQUARE * len(rows) + 2}"
+        yield f'<svg viewBox="{box}" role="img" aria-label="{_text(name)}">'
         for y, row in enumerate(rows):
             for x, (letter, state) in enumerate(row):
                 yield f'<g transform="translate({_SQUARE * x} {_SQUARE * y})">'

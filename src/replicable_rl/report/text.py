@@ -135,12 +135,12 @@ def _table(table: Table, width: int) -> Iterator[str]:
     headings = [cell_text(column) if column else "" for column in table.columns]
     widths = [max(map(len, column)) for column in zip(headings, *table.texts, strict=True)]
     words = [i for i, numeric in enumerate(table.numeric) if not numeric]
-    while (excess := sum(widths) + _GAP * (len(widths) - 1) - width) > 0:
+    while sum(widths) + _GAP * (len(widths) - 1) > width:
         widest = max(words, key=lambda i: widths[i], default=None)
         if widest is None or widths[widest] <= _WORDS:
             yield from _records(table, headings, width)
             return
-        widths[widest] = max(_WORDS, widths[widest] - excess)
+        widths[widest] -= 1
     aligns = [">" if numeric else "<" for numeric in table.numeric]
     for row in (headings, *table.texts):
         cells = [wrapped(cell, column) or [""] for cell, column in zip(row, widths, strict=True)]

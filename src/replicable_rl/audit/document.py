@@ -1,0 +1,520 @@
+"""An audit as a document: one interval, one verdict, the states that differ, and what to do next; the rest is detail.
+
+The interval is the one that holds at every look, for it gives the verdict. A store with several audits is a document
+with an overview and a section for each of them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from replicable_rl.audit.agreement import Estimate
+from replicable_rl.audit.sampled import fresh, other_versions
+from replicable_rl.canonical import Json
+from replicable_rl.errors import InvalidFile, InvalidInput
+from replicable_rl.logs.several import Logs
+from replicable_rl.paper import cited
+from replicable_rl.report import Block, Cell, Facts, Heading, Interval, Intervals, Mark, Policy, Table, Text, Tone
+from replicable_rl.runs import OWN, ObjectSpec, Run, in_order, usual_level
+from replicable_rl.wording import brief, interval, listed, number, number_range, p_value, percent, plural, share
+
+if TYPE_CHECKING:
+    from replicable_rl.audit.result import AuditResult
+
+_STATES, _MORE_STATES = 6, 50  # states in the table, and in that of the details
+_ROWS = 8  # claims, outputs, failures and versions in their tables
+_ACTIONS = 4  # actions of a state
+_SEEDS = 12  # shared seeds whose returns are listed
+_LOGS = 6  # logs that are named
+_NAME = 40  # letters of a name
+_DIGEST = re.compile("[0-9a-f]{16,}")
+
+
+class Verdict(NamedTuple):
+    """A word and its tone, the sentence that gives the reason, and what to do next."""
+
+    word: str
+    tone: Tone
+    sentence: str
+    advice: str
+
+
+def document_of(result: AuditResult) -> list[Block]:
+    """Return everything there is to say of an audit."""
+    level = judged_level(result)
+    blocks = summary_of(result)
+    if level is not None:
+        blocks += _outputs(result, level)
+    if level is not None and "policy" not in result.levels:
+        blocks.append(Text(f"{plural(len(result.classes(level)), 'different result')} over all shared seeds."))
+    blocks.append(Text(f"Next: {verdict_of(result, level).advice}"))
+    if level is not None:
+        blocks += _details(result, level)
+    return [*blocks, *_claims(result), *_failures(result), *_origin(result)]
+
+
+def summary_of(result: AuditResult) -> list[Block]:
+    """Return the title, what to doubt, the agreement with its interval, and the verdict."""
+    level, blocks = judged_level(result), list[Block]([Heading(title_of(result), 1)])
+    blocks.append(Text(_size(result)))
+    if result.logs is not None:
+        tone: Tone = "bad" if result.logs.differ else "plain" if result.logs.compared else "unsure"
+        blocks.append(Text(process_sentence(result.logs), tone))
+    blocks += [Text(f"Warning: {warning}", "bad") for warning in result.warnings]
+    if level is None:
+        nothing = "The first shared seed does not have all of its runs yet, so there is nothing to compare."
+        return [*blocks, Text("Every run failed.", "bad") if result.runs else Text(nothing, "unsure")]
+    agreement, verdict = result.agreement(level), verdict_of(result, level)
+    pairs = "pairs" if result.logs is None else "comparisons of two logs"
+    sentence = (
+        f"Same {level} in {agreement.same} of {agreement.pairs} {pairs}: agreement {agreement.every_look}, "
+        f"{percent(result.spec.confidence)} at every look."
+    )
+    blocks.append(Text(f"{sentence} {verdict.sentence}".rstrip(), verdict.tone))
+    sentences = [_finest(result, level), _returns(result), _closeness(result), _unfinished(result), _failed(result)]
+    return [*blocks, *(Text(sentence) for sentence in sentences if sentence)]
+
+
+def store_document(results: Sequence[AuditResult]) -> list[Block]:
+    """Return the page of several audits: an overview, and a section for every audit."""
+    differing = [result.logs for result in results if result.logs is not None and result.logs.differ]
+    blocks: list[Block] = [Text(process_sentence(logs), "bad") for logs in differing]
+    bars, rows = list[Interval](), list[list[Cell]]()
+    levels = list(reversed(in_order({level for result in results for level in result.levels})))
+    for result in results:
+        level = judged_level(result)
+        verdict = verdict_of(result, level)
+        if level is not None:
+            bars.append(_bar(result, level, brief(f"{_named(result.algorithm)} on {_subject(result)}", 90)))
+        size = f"{len(result.runs)} of {result.runs_asked}" if _unfinished(result) else str(len(result.runs))
+        agreements = [str(result.agreement(each).every_look) if each in result.levels else None for each in levels]
+        mark = Mark(verdict.word, verdict.tone)
+        asked = None if level is None else required(result, level)
+        names = brief(_subject(result)), brief(_named(result.algorithm))
+        rows.append([*names, asked, mark, *agreements, size])
+    caption = (
+        "How often two runs with one shared seed and fresh samples give the same result, with the interval that holds "
+        "at every look. The dashed line is the agreement that is required, 1 − ρ unless the audit says otherwise."
+    )
+    columns = ["problem", "algorithm", "required", "verdict", *(f"same {level}" for level in levels), "runs"]
+    blocks += [Heading("Overview"), *([Intervals(bars, caption)] if bars else []), Table(columns, rows)]
+    for result in results:
+        blocks += [Heading(title_of(result)), *document_of(result)[1:]]
+    return blocks
+
+
+# --- names and sizes ---------------------------------------------------------------------------------
+
+
+def title_of(result: AuditResult) -> str:
+    """Return what was audited: the algorithm and the problem by their names, without digests."""
+    subject = _subject(result)
+    return brief(_named(result.algorithm) + (f" on {subject}" if subject else ""), 300)
+
+
+def _subject(result: AuditResult) -> str:
+    if result.logs is not None:
+        return logs_name(result.logs)
+    if result.problem.id == "callable":  # training code says itself what it trains on
+        return ""
+    if result.problem.id == "mdp" and result.mdp is not None:
+        return f"a table of {plural(result.mdp.n_states, 'state')}"
+    return _named(result.problem)
+
+
+def _named(spec: ObjectSpec) -> str:
+    """Write an id and its parameters, but for digests."""
+    params = ", ".join(f"{key}={text}" for key, value in sorted(spec.params.items()) if (text := _parameter(value)))
+    return f"{spec.id} ({params})" if params else spec.id
+
+
+def _parameter(value: Json) -> str:
+    if isinstance(value, dict) and isinstance(value.get("id"), str):
+        return _named(ObjectSpec(str(value["id"]), {key: each for key, each in value.items() if key != "id"}))
+    return "" if isinstance(value, str) and _DIGEST.fullmatch(value) else brief(str(value), 80)
+
+
+def logs_name(logs: Logs) -> str:
+    """Name logs and their sizes.
+
+    >>> logs_name(Logs(("a.csv", "b.csv"), ("0" * 64, "1" * 64), (5, 7)))
+    '2 logs: a.csv (5 rows), b.csv (7 rows)'
+    """
+    named = [f"{brief(name, _NAME)} ({plural(rows, 'row')})" for name, rows in zip(logs.names, logs.rows, strict=True)]
+    more = [f"{len(named) - _LOGS} more"] if len(named) > _LOGS else []
+    return f"{plural(len(named), 'log')}: {', '.join(named[:_LOGS] + more)}"
+
+
+def _size(result: AuditResult) -> str:
+    samples = {run.samples for run in result.runs if run.samples is not None}
+    of = f" of {number_range(min(samples), max(samples))} samples" if samples and result.logs is None else ""
+    runs = "runs" if result.logs is None else "logs"
+    return f"{plural(result.spec.n_seeds, 'shared seed')} × {result.spec.runs_per_seed} {runs}{of}"
+
+
+def _sample(result: AuditResult, run: Run) -> str:
+    return f"sample seed {run.sample_seed}" if result.logs is None else brief(result.logs.name_of(run), _NAME)
+
+
+def state_name(result: AuditResult, state: int) -> str:
+    """Return the name of a state, or its number, or the observation of a probe of numbers."""
+    probe, names = result.probe, result.labels.states
+    if probe is not None and not isinstance(probe, dict) and probe.ndim == 1:
+        return str(probe[state])
+    return str(state) if names is None or state >= len(names) else names[state]
+
+
+def _action_name(result: AuditResult, action: object) -> str:
+    names = result.labels.actions or ()
+    if isinstance(action, float):
+        return number(action)
+    return names[action] if isinstance(action, int) and 0 <= action < len(names) else f"action {action}"
+
+
+# --- verdicts ----------------------------------------------------------------------------------------
+
+
+def judged_level(result: AuditResult) -> str | None:
+    """Return the level that the verdict is about; None where no run has an output."""
+    return result.level if result.level in result.levels else usual_level(result.levels) if result.levels else None
+
+
+def required(result: AuditResult, level: str) -> float | None:
+    """Return the agreement that is required at a level, or else promised, 1 − ρ; below 1, however small ρ is."""
+    if result.spec.require is not None and level == result.level:
+        return result.spec.require
+    return None if result.rho is None else min(1.0 - result.rho, math.nextafter(1.0, 0.0))
+
+
+def verdict_of(result: AuditResult, level: str | None) -> Verdict:
+    """Judge the agreement at a level, the losses, and the claims of the runs, in one verdict."""
+    advice = _advice(result)
+    asked = None if level is None else required(result, level)
+    if result.refuted:
+        return Verdict("refuted", "bad", "A claim of the runs is refuted.", "do not rely on the refuted claim.")
+    if asked is None or level is None:
+        return Verdict("–", "plain", "No agreement is required.", advice["nothing required"])
+    of = "1 − ρ =" if result.spec.require is None or level != result.level else "the required"
+    need = f"{of} {number(asked, 6)}"
+    if result.logs is not None and result.logs.differ:
+        return Verdict("not judged", "unsure", "Not judged: the logs come from different processes.", advice["logs"])
+    judged, loss = result.judged(asked, level), _loss(result)
+    if judged is True:
+        empty = ", but ε asks for nothing" if result.asks_for_nothing else ""
+        tone: Tone = "unsure" if empty else "good"
+        return Verdict(f"met{empty}", tone, f"Met{empty}: it is at least {need}. {loss}".rstrip(), advice["met"])
+    if judged is False and result.meets(asked, level) is False:
+        return Verdict("not met", "bad", f"Not met: it is below {need}.", advice["not met"])
+    if judged is False:
+        return Verdict("not met", "bad", f"Not met: {loss}", "draw more samples, or allow a larger loss.")
+    if result.unrepeated:
+        return Verdict(
+            "not shown",
+            "unsure",
+            f"Not shown: that it is at least {need}.",
+            "let the runs depend on their two seeds alone.",
+        )
+    if result.unsampled:
+        return Verdict(
+            "not shown",
+            "unsure",
+            f"Not shown: that it is at least {need}.",
+            "draw the data of a run from its sample seed.",
+        )
+    reason = loss if result.meets(asked, level) is True else f"the interval contains {need}."
+    if result.loss_not_judged:
+        reason = "losses are not known here."
+    return Verdict("undecided", "unsure", f"Undecided: {reason}", advice["undecided"])
+
+
+def _advice(result: AuditResult) -> dict[str, str]:
+    """Return what to do after every verdict, for the kind of evidence that this audit has."""
+    if result.logs is not None:
+        better = "see which states are fragile with `diagnose`, and use a rule such as `affordable`."
+        more = "add logs of the same process."
+    elif result.spec.sampler == OWN:
+        better = "train on more data, or draw more of the training from the shared seed."
+        more = f"raise shared_seeds to {4 * result.spec.n_seeds}; a store keeps the finished runs."
+    else:
+        better = "see with `compare` which algorithm and rule agree often enough, and from how many samples."
+        more = f"raise shared_seeds to {4 * result.spec.n_seeds}; a store keeps the finished runs."
+    if result.failures:
+        more = better = "mend the runs that fail, for each counts as different from every other."
+    unfinished = "the same call makes the missing runs."
+    return {
+        "met": "publish the algorithm, its parameters and a shared seed.",
+        "not met": better,
+        "undecided": unfinished if _unfinished(result) else more,
+        "logs": "compare logs of one process; `same_process` says where two logs differ.",
+        "nothing required": unfinished
+        if _unfinished(result)
+        else "judge by the agreement that you need, with `meets(0.9)` or --require 0.9.",
+    }
+
+
+def _finest(result: AuditResult, level: str) -> str:
+    """Say what becomes of 1 − ρ at the finest level, where the verdict there is another one."""
+    finest, rho = in_order(result.levels)[0], result.rho
+    promised = None if rho is None else min(1.0 - rho, math.nextafter(1.0, 0.0))
+    if promised is None or (met := result.meets(promised, finest)) == result.meets(promised, level):
+        return ""
+    agreement = result.agreement(finest)
+    word = {True: "met", False: "not met", None: "undecided"}[met]
+    return f"For the {finest}, the same in {agreement.same} of {agreement.pairs}: 1 − ρ is {word}."
+
+
+def _loss(result: AuditResult) -> str:
+    """Say whether runs lose no more than is promised; '' where nothing is, or losses are not known."""
+    accuracy = result.accuracy
+    if accuracy is None:
+        return ""
+    if accuracy.kept == accuracy.runs:
+        return f"Every run loses at most ε = {accuracy.epsilon:g}."
+    words = {True: "no more often", False: "more often", None: "undecided whether more often"}
+    losing = f"{accuracy.runs - accuracy.kept} of {accuracy.runs} runs lose more than ε = {accuracy.epsilon:g}"
+    return f"{losing}, {words[accuracy.met]} than δ allows."
+
+
+def process_sentence(logs: Logs) -> str:
+    """Say whether logs come from one process, as far as a test can tell."""
+    pairs = f"{plural(logs.compared, 'pair')} of logs"
+    if not logs.compared:
+        return "Whether these logs come from one process is not known: no two logs share an action with enough rows."
+    if not logs.differ:
+        least = f", smallest {p_value(logs.pairs[0].p_value)}" if logs.pairs else ""
+        return f"No difference between the logs was found ({pairs} compared{least}). A small one may be there."
+    names = [[brief(logs.names[i], _NAME) for i in (pair.one, pair.two)] for pair in logs.pairs[:3]]
+    differing = [
+        f"{first} and {second} ({p_value(pair.p_value)}, most of all action {brief(pair.action, _NAME)} in state "
+        f"{brief(pair.state, _NAME)})"
+        for (first, second), pair in zip(names[: logs.differing], logs.pairs, strict=False)
+    ]
+    return (
+        f"THE LOGS COME FROM DIFFERENT PROCESSES: {listed(differing)} differ by more than chance; {logs.differing} of "
+        f"{pairs} do. Different decisions need not be chance, and nothing is shown about replicability. A false alarm "
+        f"comes in {percent(logs.alarm)} of audits."
+    )
+
+
+# --- sentences about the runs ------------------------------------------------------------------------
+
+
+def _returns(result: AuditResult) -> str:
+    returns = result.returns
+    if returns is None:
+        return ""
+    episodes = [mean for mean in returns.per_run if mean is not None]
+    uniform = "" if returns.uniform is None else f"; the uniform policy earns {_mean(returns.uniform)}"
+    return (
+        f"Mean return {_mean(returns.mean)} over {plural(len(episodes), 'run')}, from {number(returns.lowest)} to "
+        f"{number(returns.highest)}{uniform}. Intervals of returns are approximate (Student's t)."
+    )
+
+
+def _mean(mean: Estimate) -> str:
+    """Write a mean on no known scale with its interval, where it has one."""
+    is_known = math.isfinite(mean.low) and mean.low < mean.high
+    return number(float(mean)) + (f" ({number(mean.low)} to {number(mean.high)})" if is_known else "")
+
+
+def _closeness(result: AuditResult) -> str:
+    close = result.closeness
+    if close is None:
+        return ""
+    return (
+        f"Actions differ by at most {close.tolerance:g} on every observation in {close.close} of {close.pairs} pairs, "
+        f"{close.every_look}; by {number(close.mean_distance, 3)} on average, {number(close.largest_distance, 3)} at "
+        "most."
+    )
+
+
+def _unfinished(result: AuditResult) -> str:
+    if len(result.runs) >= result.runs_asked:
+        return ""
+    return f"{len(result.runs)} of {result.runs_asked} runs are judged: those before the first seed that lacks a run."
+
+
+def _failed(result: AuditResult) -> str:
+    if not result.failures:
+        return ""
+    run = result.failures[0]
+    return (
+        f"{len(result.failures)} of {len(result.runs)} runs failed and count as different from every other. The first, "
+        f"shared seed {run.shared_seed}, {_sample(result, run)}: {brief(run.error or '', 300)}"
+    )
+
+
+def _worth(result: AuditResult) -> str:
+    """Say how many policies there are, and what they are worth."""
+    count = len(result.classes("policy"))
+    policies = "One policy in all" if count == 1 else f"{count} different policies"
+    if result.policies is None:
+        unknown = result.returns is None and result.spec.sampler == OWN and result.logs is None
+        return f"{policies}; evaluate= would measure what they earn." if unknown else f"{policies}."
+    returns = [value.expected_return for value in result.policies]
+    loss = max(value.loss + value.error for value in result.policies)  # certified, so that "at most" is true
+    return f"{policies}: return {number_range(min(returns), max(returns))}, loss at most {number(loss, 3)}."
+
+
+# --- tables and pictures -----------------------------------------------------------------------------
+
+
+def _outputs(result: AuditResult, level: str) -> Iterator[Block]:
+    """Yield where the policies differ, what they are worth, and two of them side by side."""
+    if "policy" not in result.levels:
+        return
+    try:
+        yield from _states(result)
+        if worth := _worth(result):
+            yield Text(worth)
+        yield from _pair(result)
+    except InvalidFile:
+        raise
+    except InvalidInput as error:  # runs of one name whose tables do not fit together
+        yield Text(f"The policies cannot be compared: {brief(str(error), 300)}", "unsure")
+
+
+def _states(result: AuditResult) -> Iterator[Block]:
+    states, place = result.states, result.place
+    count, differing = states.per_state.size, states.differing.tolist()
+    if not differing:
+        yield Text(f"Two runs take the same action in every {place} ({count}).")
+        return
+    more = f"; the first {_STATES}" if len(differing) > _STATES else ""
+    alike = f"Two runs act alike in {states.every_look} of the {plural(count, place)}"
+    yield Text(f"{alike}. They differ in {len(differing)}{more}:")
+    for first, last, detail in ((0, _STATES, False), (_STATES, _MORE_STATES, True)):
+        rows = [
+            [brief(state_name(result, s), _NAME), share(states.per_state[s]), _taken(result, s)]
+            for s in differing[first:last]
+        ]
+        if rows:
+            yield Table([place, "agreement", "actions"], rows, detail=detail)
+
+
+def _taken(result: AuditResult, state: int) -> str:
+    """Say which actions the runs take in a state, the common ones first."""
+    counts = list(result.actions(state).items())
+    named = [f"{brief(_action_name(result, action), _NAME)} in {runs}" for action, runs in counts[:_ACTIONS]]
+    return ", ".join([*named, f"{len(counts) - _ACTIONS} others"] if len(counts) > _ACTIONS else named)
+
+
+def _pair(result: AuditResult) -> Iterator[Block]:
+    """Yield two runs with one shared seed, which differ if any two do."""
+    size, pairs = result.spec.runs_per_seed, list[tuple[Run, Run]]()
+    for i in range(0, len(result.runs), size):
+        group = [run for run in result.runs[i : i + size] if "policy" in run.fingerprints]
+        pairs += [(group[0], other) for other in group[1:]]
+    differing = (pair for pair in pairs if pair[0].fingerprints.policy != pair[1].fingerprints.policy)
+    chosen = next(differing, pairs[0] if pairs else None)
+    if chosen is None or any(run.policy.ndim != 1 or run.policy.dtype.kind != "i" for run in chosen):
+        return  # actions on observations make no picture
+    names = [state_name(result, s) for s in range(chosen[0].policy.size)]
+    actions = ([_action_name(result, a) for a in run.policy.tolist()] for run in chosen)
+    runs = list(zip(("First run", "Second run"), actions, strict=True))
+    samples = " and ".join(_sample(result, run) for run in chosen)
+    caption = f"Two runs with the shared seed {chosen[0].shared_seed}: {samples}."
+    yield Policy(names, runs, result.labels.layout, caption, detail=True)
+
+
+def _bar(result: AuditResult, level: str, label: str) -> Interval:
+    value = result.agreement(level).every_look
+    asked = required(result, level)
+    return Interval(label, float(value), value.low, value.high, asked, verdict_of(result, level).tone)
+
+
+def _details(result: AuditResult, level: str) -> Iterator[Block]:
+    yield Heading("All levels", 3, detail=True)
+    rows: list[list[Cell]] = [
+        [
+            *(name, f"{agreement.same} of {agreement.pairs}", share(agreement.estimate)),
+            *(interval(look.low, look.high) for look in (agreement.every_look, agreement.value)),
+            *(share(agreement.modal_share), share(agreement.unique_share), len(result.classes(name))),
+        ]
+        for name, agreement in result.agreements.items()
+    ]
+    about = (
+        "Every look: the interval holds however often shared seeds are added. One look: it holds if their number was "
+        "fixed beforehand."
+    )
+    if result.logs is not None:
+        n = next(iter(result.agreements.values())).independent
+        about = (
+            f"The logs are the evidence, not the shared seeds: they make {plural(n, 'independent comparison')}. Every "
+            "look: the interval holds however often logs are added. One look: it holds if the logs were chosen "
+            "beforehand."
+        )
+    caption = (
+        f"{about} Under one shared seed, the modal share is the largest class of identical runs divided by all runs, "
+        "and the unique share is the number of classes divided by all runs; both are means over shared seeds."
+    )
+    columns = ["level", "same", "agreement", "every look", "one look", "modal", "unique", "classes"]
+    yield Table(columns, rows, caption, detail=True)
+    yield _classes(result, level)
+    if result.returns is not None:
+        yield _returns_of_seeds(result)
+
+
+def _classes(result: AuditResult, level: str) -> Table:
+    values = {value.fingerprint: value for value in (result.policies or () if level == "policy" else ())}
+    rows: list[list[Cell]] = []
+    for group in result.classes(level)[:_ROWS]:
+        value = values.get(group.fingerprint)
+        worth: list[Cell] = [value.expected_return, value.loss] if value is not None else [None, None]
+        rows.append([group.fingerprint[:16], group.runs, group.shared_seeds, *(worth if values else [])])
+    columns = [level, "runs", "shared seeds", *(["return", "loss"] if values else [])]
+    return Table(columns, rows, "The most common outputs, by the first digits of their fingerprints.", detail=True)
+
+
+def _returns_of_seeds(result: AuditResult) -> Table:
+    size, rows = result.spec.runs_per_seed, list[list[Cell]]()
+    per_run = [] if result.returns is None else result.returns.per_run
+    for j, seed in enumerate(result.spec.seeds[:_SEEDS]):
+        means = ("failed" if mean is None else _mean(mean) for mean in per_run[j * size : (j + 1) * size])
+        rows.append([str(seed), ", ".join(means)])
+    return Table(["shared seed", "mean return of every run"], rows, detail=True)
+
+
+def _claims(result: AuditResult) -> Iterator[Block]:
+    """Yield what the algorithm claims before any measurement, and why nothing is claimed where nothing is."""
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    for run in result.runs:
+        for claim in run.claims:
+            statement = "; if ".join((claim.statement, *claim.conditions))
+            counts[
+                claim.about, statement, claim.ground, claim.source if claim.kind == "stated" else cited(claim.source)
+            ] += 1
+        for about, reason in run.claims.missing.items():
+            counts[about, f"Nothing is proved: {cited(reason)}", "none", "–"] += 1
+    if counts:
+        order = sorted(counts.items(), key=lambda item: (item[0][0], -item[1]))[:_ROWS]
+        rows: list[list[Cell]] = [[*(brief(text, 600) for text in texts), runs] for texts, runs in order]
+        yield Heading("What the algorithm claims", 3, detail=True)
+        yield Table(["about", "statement", "kind", "source", "runs"], rows, detail=True)
+
+
+def _failures(result: AuditResult) -> Iterator[Block]:
+    rows: list[list[Cell]] = [
+        [str(run.shared_seed), _sample(result, run), brief(run.error or "", 300)] for run in result.failures[:_ROWS]
+    ]
+    if rows:
+        caption = f"{len(result.failures)} of {len(result.runs)} runs failed."
+        yield Table(["shared seed", "sample", "error"], rows, caption, detail=True)
+
+
+def _origin(result: AuditResult) -> Iterator[Block]:
+    """Yield the settings of the audit, and what its runs were made with."""
+    if others := other_versions(result.runs):
+        yield Text(others, "unsure")
+    versions = Counter(", ".join(f"{name} {number}" for name, number in run.made_with.items()) for run in result.runs)
+    pairs: list[tuple[str, Cell]] = [
+        ("shared by a pair of runs", result.spec.shared),
+        ("fresh in every run", fresh(result.spec, result.runs)),
+        ("seed of the audit", str(result.spec.seed)),
+        *(("made with", brief(text, 300)) for text, _ in versions.most_common(_ROWS) if text),
+    ]
+    yield Facts(pairs, detail=True)
