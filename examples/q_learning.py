@@ -56,7 +56,7 @@ def audit(shared_seeds: int = 20, steps: int = STEPS, n_jobs: int = 2) -> AuditR
 
 def main() -> None:
     """Print what was found."""
-    print(audit().table())
+    print(audit().text())
 
 
 if __name__ == "__main__":

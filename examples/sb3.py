@@ -62,7 +62,7 @@ def audit(train: rr.StableBaselines3, shared_seeds: int = 10, n_jobs: int = 2, e
 def main() -> None:
     """Print what was found of either algorithm."""
     for train in (dqn(), ppo()):
-        print(audit(train).table(), end="\n\n")
+        print(audit(train).text(), end="\n\n")
 
 
 if __name__ == "__main__":

@@ -15,10 +15,10 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.audit import AuditSpec, read_audits, run_audits
 from replicable_rl.audit.agreement import measure
+from replicable_rl.audit.document import process_sentence
 from replicable_rl.audit.logs import LogsJob, measure_logs, measure_states_of_logs
 from replicable_rl.canonical import from_record, parse_json, to_json
 from replicable_rl.logs import Dataset, align, compare_logs, from_logs, same_process
-from replicable_rl.pages.log_texts import process_text
 from tests.test_cli import Run
 from tests.test_logs import long_log
 
@@ -129,8 +129,8 @@ def test_another_process_is_found_and_named(apart: dict[str, Dataset]) -> None:
     assert (found.compared, found.differing) == (3, 2)
     assert {apart_pair.two for apart_pair in found.pairs[:2]} == {2}
     assert found.pairs[0].state == found.pairs[0].action == "0"
-    assert process_text(found).startswith("THE LOGS COME FROM DIFFERENT PROCESSES: ")
-    assert "2 of 3 pairs of logs differ" in process_text(found)
+    assert process_sentence(found).startswith("THE LOGS COME FROM DIFFERENT PROCESSES: ")
+    assert "2 of 3 pairs of logs differ" in process_sentence(found)
     # corrected for the number of pairs
     first, data = found.pairs[0], list(apart.values())
     alone = same_process(data[first.one], data[first.two])

@@ -59,7 +59,7 @@ def everything(result: AuditResult, folder: Path) -> tuple[list[str], str, bytes
     """All that an audit tells: tables, JSON and CSV."""
     path = folder / "everything.csv"
     result.to_csv(path)
-    return [result.table(level) for level in result.levels], json.dumps(result.to_json()), path.read_bytes()
+    return [result.text(details=True)], json.dumps(result.to_json()), path.read_bytes()
 
 
 def watched(folder: Path) -> Algorithm:

@@ -38,9 +38,9 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 def test_table_is_that_of_rr_audit(run: Run) -> None:
     printed = run.good("audit", *GOOD, *SMALL)
     algorithm = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, iterations=30)
-    assert printed == rr.audit(rr.make("two-goals-v1"), algorithm, shared_seeds=24).table() + "\n"
-    assert max(map(len, printed.splitlines())) == 80
-    assert "Same policy in 24 of 24 pairs: agreement 1.000 (0.827–1.000), 1−ρ = 0.8 met." in printed
+    assert printed == rr.audit(rr.make("two-goals-v1"), algorithm, shared_seeds=24).text() + "\n"
+    assert max(map(len, printed.splitlines())) <= 80
+    assert "Same policy in 24 of 24 pairs: agreement 1.000 (0.827–1.000)" in printed
 
 
 def test_options_reach_the_audit(run: Run) -> None:

@@ -298,7 +298,7 @@ def test_a_loss_of_all_that_can_be_gained_asks_for_nothing(algorithm: Any, gain:
         assert ("asks for nothing here" in str(claim)) is empty
     result = rr.audit(mdp, algorithm, shared_seeds=8)
     assert bool(result.asks_for_nothing) is empty
-    assert ("asks for nothing" in result.table(require=0.3).partition("\n\n")[0]) is empty
+    assert ("asks for nothing" in str(result)) is empty
 
 
 @pytest.mark.parametrize("algorithm", ["rpvi-v1", "plug-in-policy-v1", "phased-vi-v1"])
@@ -357,4 +357,4 @@ def test_logs_say_so_too() -> None:
     for epsilon, empty in ((0.1, True), (0.02, True), (0.005, False)):
         result = rr.audit(logs, rr.PlugInPolicy(epsilon, 0.05, 0.2), shared_seeds=4)
         assert bool(result.asks_for_nothing) is empty
-        assert ("asks for nothing here: the best policy gains 0.01" in " ".join(result.table().split())) is empty
+        assert ("asks for nothing here: the best policy gains 0.01" in " ".join(str(result).split())) is empty

@@ -24,9 +24,8 @@ import replicable_rl as rr
 from replicable_rl.audit import read_audits
 from replicable_rl.audit.sampled import ignores_sample_seed
 from replicable_rl.cli import main
-from replicable_rl.pages.audits import store_page
-from replicable_rl.pages.page import render
 from replicable_rl.runs import ObjectSpec, made_with
+from tests.documents import store_text
 
 # --- workers end with their parent ----------------------------------------------------------------------------
 
@@ -181,9 +180,8 @@ def test_an_algorithm_that_never_draws_shows_nothing(problem: Callable[[], Any],
     assert {run.samples for run in result.runs} == {0}
     assert result.agreement().every_look.low > 0.9
     assert result.meets(0.8) is None
-    assert "1−ρ = 0.8 not shown." in flat(result.table())
-    assert flat(result.table()).startswith(f"Warning: {NOTHING_DRAWN}")
-    assert "Fresh: nothing, for no run drew a sample." in flat(result.table())
+    assert "Not shown" in str(result)
+    assert f"Warning: {NOTHING_DRAWN}" in flat(str(result))
     told = result.to_json()
     assert told["unsampled"] == NOTHING_DRAWN
     assert told["randomness"]["fresh"] == "nothing, for no run drew a sample"
@@ -195,9 +193,9 @@ def test_an_algorithm_that_draws_is_judged(algorithm: Lazy) -> None:
     result = rr.audit(CHAIN, algorithm, shared_seeds=60)
     assert {run.samples for run in result.runs} == {algorithm.samples}
     assert result.meets(0.8) is True
-    assert "1−ρ = 0.8 met." in flat(result.table())
+    assert "Met: it is at least 1 − ρ = 0.8." in flat(str(result))
     assert result.to_json()["unsampled"] is None
-    assert "Fresh: every sample." in flat(result.table())
+    assert result.to_json()["randomness"]["fresh"] == "every sample"
 
 
 def test_a_store_remembers_that_nothing_was_sampled(tmp_path: Path) -> None:
@@ -208,13 +206,12 @@ def test_a_store_remembers_that_nothing_was_sampled(tmp_path: Path) -> None:
     (read,) = read_audits(rr.RunStore(tmp_path / "runs.sqlite"))
     for result in (made, read):
         assert result.meets(0.8) is None
-        assert "1−ρ = 0.8 not shown." in flat(result.table())
-        assert flat(result.table()).startswith(f"Warning: {NOT_READ}")
+        assert f"Warning: {NOT_READ}" in flat(str(result))
         assert result.to_json()["unsampled"] == NOT_READ
-    page = render(store_page(tmp_path / "runs.sqlite").page)
-    assert "1−ρ = 0.8 not shown." in page
+    page = store_text(tmp_path / "runs.sqlite")
+    assert "Not shown" in page
     assert f"Warning: {NOT_READ}" in page
-    assert "0.8 met" not in page
+    assert "Met" not in page
 
 
 class Trainers:
@@ -268,10 +265,10 @@ def test_runs_that_are_identical_to_the_last_bit_are_worth_a_look() -> None:
         return np.random.default_rng([shared_seed, sample_seed]).random((3, 2))
 
     same, differ = (rr.audit_callable(train, shared_seeds=60, rho=0.2) for train in (fixed, drawn))
-    assert warning in flat(same.table())
+    assert warning in flat(same.text(details=True))
     assert same.to_json()["suspicion"] == warning
     assert same.meets(0.8) is True  # as a rounding algorithm would; only its author knows
-    assert warning not in flat(differ.table())
+    assert warning not in flat(differ.text(details=True))
     actions = rr.audit_callable(lambda shared, sample: [0 * sample], shared_seeds=60)
     assert actions.to_json()["suspicion"] is None  # a policy may well be the same
 

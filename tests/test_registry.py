@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
+from replicable_rl.cli.objects import parse_object
 from replicable_rl.cli.options import whole
 from replicable_rl.cli.problems import resolve_problem
 from replicable_rl.errors import InvalidFile, InvalidInput
-from replicable_rl.pages.commands import parse_object
 from replicable_rl.problem import greedy
 from replicable_rl.registry import (
     PROBLEMS,

@@ -15,13 +15,12 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.audit import read_audits
 from replicable_rl.audit.evidence import AuditSpec
+from replicable_rl.canonical import record_json
 from replicable_rl.cli import main
-from replicable_rl.pages.audits import store_page
-from replicable_rl.pages.commands import audit_command
-from replicable_rl.pages.page import render
-from replicable_rl.pages.policy import PolicyPicture
+from replicable_rl.report import Policy
 from replicable_rl.runs import LEVELS, Claims, Level, ObjectSpec, Run, RunSpec
 from replicable_rl.store import RunStore, packed
+from tests.documents import store_text
 
 GRID = rr.make("two-goals-v1")
 RPVI = rr.ReplicablePhasedVI(0.1, 0.001, 0.2)
@@ -45,7 +44,7 @@ def add(path: Path, runs: Sequence[Run], spec: AuditSpec | None) -> None:
     with RunStore(path) as opened:
         opened.add([packed(run, contents) for run in runs], contents)
         if spec is not None:
-            opened.add_audit(spec)
+            opened.add_audit(record_json(spec))
 
 
 def made(spec: RunSpec, policy: Sequence[int], claims: Claims | None = None) -> Run:
@@ -67,29 +66,25 @@ def test_a_page_of_audits(store: Path, tmp_path: Path, capsys: pytest.CaptureFix
     page = tmp_path / "page.html"
     assert main(["report", str(store), "-o", str(page)]) == 0
     assert capsys.readouterr().out == f"{page}: 3 audits, 130 runs. Open it in a browser.\n"
-    text = page.read_text(encoding="utf-8")
-    assert "Same policy in 30 of 30 pairs: agreement 1.000 (0.859–1.000), 1−ρ = 0.8 met." in text
-    assert all(name in text for name in ("one look", "every look", "0.884–1.000"))  # both intervals, by name
-    assert 'd="M85.89 5H100.00"' in text  # the bar is the one that gives the verdict
-    assert "replicable-rl audit two-goals-v1 phased-vi-v1:delta=0.001,epsilon=0.1 --shared-seeds 30 --runs 2" in text
-    assert text.count("Two runs beside each other") == 3
-    assert len(text) < 300_000
+    written = page.read_text(encoding="utf-8")
+    assert "Same policy in 30 of 30 pairs: agreement 1.000 (0.859–1.000)" in written
+    assert all(name in written for name in ("one look", "every look", "0.884–1.000"))  # both intervals, by name
+    assert 'd="M85.89 5H100.00"' in written  # the bar is the one that gives the verdict
+    assert len(written) < 300_000
     assert main(["report", str(store), "-o", str(page)]) == 0
-    assert page.read_text(encoding="utf-8") == text  # the same bytes
-
-
-def test_two_runs_that_differ_are_shown_with_their_values(store: Path) -> None:
-    page = store_page(store, algorithm="phased-vi-v1").page
-    (picture,) = (block for block in page.sections[1].blocks if isinstance(block, PolicyPicture))
-    assert picture.differing
-    assert picture.layout == ("G.G", ".#.", ".S.")
-    assert len(picture.data["states"][str(picture.first)]["rows"]) == 4
-
-
-def test_what_to_show_can_be_chosen(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert [store_page(store, problem="two-goals-v1").audits, store_page(store, algorithm="rpvi-v1").audits] == [2, 1]
+    assert page.read_text(encoding="utf-8") == written  # the same bytes
+    assert main(["report", str(store), "-o", str(page), "--algorithm", "rpvi-v1"]) == 0
+    assert "1 audit, 60 runs" in capsys.readouterr().out
     assert main(["report", str(store), "--problem", "two-goal-v1"]) == 2
     assert "Did you mean 'two-goals-v1'?" in capsys.readouterr().err
+
+
+def test_two_runs_that_differ_are_drawn(store: Path) -> None:
+    with RunStore(store) as opened:
+        result = next(each for each in read_audits(opened) if each.algorithm.id == "phased-vi-v1")
+    (picture,) = (block for block in result.document() if isinstance(block, Policy))
+    assert picture.differing
+    assert picture.layout == ("G.G", ".#.", ".S.")
 
 
 def test_an_interrupted_audit_is_reported_on_whole_seeds(tmp_path: Path) -> None:
@@ -98,24 +93,19 @@ def test_an_interrupted_audit_is_reported_on_whole_seeds(tmp_path: Path) -> None
     kept = [*whole.runs[:8], whole.runs[9]]  # 3, 3, 2 and 1 under four shared seeds
     with RunStore(path) as opened:
         add(part, [opened.run(run.key) for run in kept], whole.spec)
-    text = render(store_page(part).page)
-    assert "<em>Unfinished:</em> 6 of 12 runs are judged" in text
-    assert "6 of 12</td>" in text
-    assert "--shared-seeds 4 --runs 3" in text, "the command makes the whole audit"
+    assert "6 of 12 runs are judged" in store_text(part)
     with RunStore(part) as opened:
         (read,) = read_audits(opened)
     assert read.runs == whole.runs[:6]
-    assert "6 of 12 runs are judged" in read.table()
+    assert "missing runs" in str(read)
 
 
 def test_an_audit_without_a_whole_seed_has_nothing_to_compare(tmp_path: Path) -> None:
     spec = AuditSpec(ObjectSpec("a"), ObjectSpec("b"), 3)
     add(tmp_path / "a.sqlite", [made(spec.runs[0], [0])], spec)
-    page = store_page(tmp_path / "a.sqlite")
-    assert page.audits == 1
-    text = render(page.page)
-    assert "nothing to compare" in text
-    assert "0 of 6</td>" in text
+    written = store_text(tmp_path / "a.sqlite")
+    assert "nothing to compare" in written
+    assert "0 of 6" in written
 
 
 def test_of_audits_of_the_same_runs_the_last_and_largest_is_shown(tmp_path: Path) -> None:
@@ -123,35 +113,17 @@ def test_of_audits_of_the_same_runs_the_last_and_largest_is_shown(tmp_path: Path
     for seeds, confidence in ((3, 0.95), (6, 0.95), (6, 0.9)):
         rr.audit(chain, PLAIN, shared_seeds=seeds, confidence=confidence, store=path)
     rr.audit(chain, PLAIN, shared_seeds=3, seed=1, store=path)
-    page = store_page(path)
-    assert (page.audits, page.runs) == (2, 18)
-    text = render(page.page)
-    assert "90 % intervals" in text
-    assert "95 % intervals" in text
-    assert "--shared-seeds 6 --runs 2 --confidence 0.9 --store" in text
-    assert "--shared-seeds 3 --runs 2 --seed 1 --store" in text
-    assert "95 % intervals" not in render(store_page(path, confidence=0.5).page), "the caller's wins"
-
-
-def test_the_command_of_an_audit_makes_that_audit() -> None:
-    algorithm = ObjectSpec("rpvi-v1", {"epsilon": 0.1, "delta": 0.01, "rho": 0.2})
-    spec = AuditSpec(ObjectSpec("chain-v1"), algorithm, (7, 8), 3, require=0.9, level="value")
-    said = (
-        "replicable-rl audit chain-v1 rpvi-v1:delta=0.01,epsilon=0.1,rho=0.2 --shared-seed 7 --shared-seed 8 --runs 3 "
-        "--require 0.9 --level value --store 'my runs.sqlite'"
-    )
-    assert audit_command(spec, "my runs.sqlite") == said
-    for nobody in (ObjectSpec("somebody.train"), ObjectSpec("rpvi-v1", {"epsilon": [1, 2]})):
-        assert audit_command(AuditSpec(ObjectSpec("chain-v1"), nobody), "runs.sqlite") is None
+    with RunStore(path) as opened:
+        results = read_audits(opened)
+    assert [len(result.runs) for result in results] == [12, 6]
+    assert [f"{sure} % at every look" in store_text(path) for sure in (90, 95)] == [True, True]
 
 
 def test_what_is_required_decides_on_the_page(tmp_path: Path) -> None:
-    for required, verdict in ((0.9, "undecided"), (0.5, "met")):
+    for required, verdict in ((0.9, "Undecided: the interval contains"), (0.5, "Met: it is at least")):
         spec = AuditSpec(ObjectSpec("a"), ObjectSpec("b"), 10, require=required)
         add(tmp_path / f"{required}.sqlite", [made(run, [0]) for run in spec.runs], spec)
-        text = render(store_page(tmp_path / f"{required}.sqlite").page)
-        assert f"required {required} {verdict}" in text
-        assert re.search(rf'class="mark \w+">.*{verdict}</span>', text)
+        assert f"{verdict} the required {required}." in store_text(tmp_path / f"{required}.sqlite")
 
 
 @pytest.fixture
@@ -169,27 +141,21 @@ def test_a_level_of_somebody_s_own_is_shown_like_the_others(policy: bool, weight
     also = {"policy": [0, 1]} if policy else {}
     runs = [Run.of({**also, weights: [float(i // 2)]}).completed(run) for i, run in enumerate(spec.runs)]
     add(tmp_path / "a.sqlite", runs, spec)
-    page = store_page(tmp_path / "a.sqlite").page
-    text = render(page)
-    assert f"Same {weights} in 5 of 5 pairs" in text
-    assert f">same {weights}</th>" in text
-    assert any(isinstance(block, PolicyPicture) for block in page.sections[1].blocks) == policy
-    assert f"The same {weights} implies the same policy." in text
+    assert f"Same {weights} in 5 of 5 pairs" in store_text(tmp_path / "a.sqlite")
     with RunStore(tmp_path / "a.sqlite") as opened:
         (read,) = read_audits(opened)
-    table = read.table(weights).splitlines()
-    assert max(map(len, table)) <= 80
-    assert any(line.startswith("weights-of-a…") for line in table)
-    assert any("take the same action" in line for line in table) == policy
+    assert max(map(len, read.text(details=True).splitlines())) <= 80
+    assert ("take the same action" in str(read)) == policy
+    assert any(isinstance(block, Policy) for block in read.document()) == policy
     assert set(read.to_json()["levels"]) == {weights, *also}
 
 
 def test_failures_are_counted_and_quoted(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     planted(path, ObjectSpec("mine"), ObjectSpec("train"), [[0, 1]] * 8, ["<b>out of memory</b>", "again"])
-    text = render(store_page(path).page)
-    assert "2 of 10 runs failed" in text
-    assert "&lt;b&gt;out of memory&lt;/b&gt;" in text
+    written = store_text(path)
+    assert "2 of 10 runs failed" in written
+    assert "<b>out of memory</b>" in written
 
 
 def test_names_from_a_file_are_text(tmp_path: Path) -> None:
@@ -197,10 +163,10 @@ def test_names_from_a_file_are_text(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     params = {"rho": 0.2, evil: evil, "list": [evil], "nested": {evil: evil}}
     planted(path, ObjectSpec(evil, {evil: evil}), ObjectSpec(evil, params), [[0], [1]] * 3, [evil, evil])
-    text = render(store_page(path, command=evil).page)
-    assert "<script>alert" not in text
-    assert "<img src=x" not in text
-    assert len(re.findall("<script", text)) == 2  # the data of one picture, and our own
+    assert main(["report", str(path), "--problem", evil]) == 0
+    page = path.with_suffix(".html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "<img src=x" not in page
 
 
 def test_a_file_cannot_make_us_import_a_module_or_build_what_does_not_fit(tmp_path: Path) -> None:
@@ -211,7 +177,7 @@ def test_a_file_cannot_make_us_import_a_module_or_build_what_does_not_fit(tmp_pa
         planted(path, ObjectSpec(id), ObjectSpec("x"), [[0, 7], [1, 1]])
     sys.path.insert(0, str(tmp_path))
     try:
-        assert store_page(path).audits == 10
+        store_text(path)
     finally:
         sys.path.remove(str(tmp_path))
     assert "trap" not in sys.modules
@@ -220,7 +186,7 @@ def test_a_file_cannot_make_us_import_a_module_or_build_what_does_not_fit(tmp_pa
 def test_policies_that_do_not_fit_together_are_said_to(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     planted(path, ObjectSpec("mine"), ObjectSpec("train"), [[0, 1], [0, 1, 2]])
-    assert "policies of several shapes" in render(store_page(path).page)
+    assert "policies of several shapes" in store_text(path)
 
 
 @pytest.mark.slow
@@ -228,11 +194,8 @@ def test_a_large_store_makes_a_small_page_in_seconds(tmp_path: Path) -> None:
     path, rng = tmp_path / "a.sqlite", np.random.default_rng(1)
     planted(path, ObjectSpec("mine"), ObjectSpec("train", {"rho": 0.5}), rng.integers(0, 9, (20_000, 50)).tolist())
     started = time.perf_counter()
-    text = render(store_page(path).page)
+    assert len(store_text(path)) < 200_000
     assert time.perf_counter() - started < 60
-    assert len(text) < 200_000
-    assert "measured under the first 1000 shared seeds" in text
-    assert "19992 more are not listed" in text
 
 
 @pytest.mark.parametrize("case", ["missing", "folder", "text", "empty file", "empty store", "other database"])

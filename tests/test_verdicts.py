@@ -25,9 +25,9 @@ from replicable_rl.audit.logs import measure_logs
 from replicable_rl.canonical import to_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.logs.several import Logs
-from replicable_rl.pages.audits import store_page
 from replicable_rl.runs import ObjectSpec, PromisedLoss, Run, RunSpec
 from replicable_rl.store import packed
+from tests.documents import store_text
 from tests.test_cli import COMMAND, environment
 from tests.test_cli import Run as Command
 
@@ -59,7 +59,7 @@ def judged(store: rr.RunStore, tmp_path: Path, run: Command, require: float) -> 
     if seeds:
         codes.add(code[result.meets(require)])
         assert result.agreement().independent in (len(seeds), 2)
-    page = repr(store_page(str(store.path)).page)
+    page = store_text(str(store.path))
     assert f"{len(result.runs)} of {result.runs_asked}" in page or len(result.runs) == result.runs_asked
     return seeds, codes
 

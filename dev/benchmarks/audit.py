@@ -50,7 +50,7 @@ def measure(sizes: Sizes) -> Iterator[Measurement]:
 def _overhead(folder: Path, sizes: Sizes) -> Iterator[Measurement]:
     """Yield the time per run of the same runs: bare, audited in memory, audited into a file."""
     problem = rr.make("two-goals-v1")
-    rr.audit(problem, SMALL, shared_seeds=2).table()  # import all that is needed
+    rr.audit(problem, SMALL, shared_seeds=2).text()  # import all that is needed
 
     def bare() -> None:
         for seed in range(2 * sizes.seeds):
@@ -92,7 +92,7 @@ def _many(
         "all runs": audit,
         "again, from the file": lambda: result.append(audit()),
         "read all runs": read,
-        "table": lambda: result.pop().table(),  # of a result that knows nothing of it yet
+        "table": lambda: result.pop().text(),  # of a result that knows nothing of it yet
     }
     seconds: dict[str, list[float]] = {step: [] for step in steps}
     for turn in range(rounds):

@@ -67,8 +67,8 @@ def csv(blocks: Sequence[Block]) -> str:
     writer = csv_module.writer(stream, lineterminator="\n")
     tables = [table for block in blocks for table in _tables(block)]
     for i, table in enumerate(tables):
-        writer.writerows([[], table.columns] if i else [table.columns])
-        writer.writerows([_plain_cell(cell) for cell in row] for row in table.rows)
+        rows = [*([[]] if i else []), table.columns, *table.rows]
+        writer.writerows([_plain_cell(cell) for cell in row] for row in rows)
     return stream.getvalue()
 
 
@@ -79,7 +79,7 @@ def wrapped(paragraph: str, width: int, indent: str = "") -> list[str]:
     ['Every interval holds with confidence', '95 %.']
     """
     together = visible(" ".join(paragraph.split())).replace(" %", "\0%")
-    lines = textwrap.wrap(together, width, subsequent_indent=indent, break_on_hyphens=False)
+    lines = textwrap.wrap(together, max(1, width), subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace("\0", " ") for line in lines]
 
 
