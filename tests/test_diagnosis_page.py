@@ -18,7 +18,7 @@ from replicable_rl.pages.diagnosis import diagnosis_page
 from replicable_rl.pages.page import render
 from tests.test_cli import Run
 from tests.test_logs import long_log
-from tests.test_report_page import Elements
+from tests.test_report import Elements
 
 pytestmark = pytest.mark.usefixtures("one_database")
 

@@ -67,7 +67,8 @@ def summary_of(result: AuditResult) -> list[Block]:
     blocks += [Text(f"Warning: {warning}", "bad") for warning in result.warnings]
     if level is None:
         nothing = "The first shared seed does not have all of its runs yet, so there is nothing to compare."
-        return [*blocks, Text("Every run failed.", "bad") if result.runs else Text(nothing, "unsure")]
+        blocks.append(Text("Every run failed.", "bad") if result.runs else Text(nothing, "unsure"))
+        return [*blocks, *(Text(sentence) for sentence in (_unfinished(result), _failed(result)) if sentence)]
     agreement, verdict = result.agreement(level), verdict_of(result, level)
     pairs = "pairs" if result.logs is None else "comparisons of two logs"
     sentence = (
@@ -75,7 +76,15 @@ def summary_of(result: AuditResult) -> list[Block]:
         f"{percent(result.spec.confidence)} at every look."
     )
     blocks.append(Text(f"{sentence} {verdict.sentence}".rstrip(), verdict.tone))
-    sentences = [_finest(result, level), _returns(result), _closeness(result), _unfinished(result), _failed(result)]
+    absent = "" if result.level == level else f"No run has a {result.level}."
+    sentences = [
+        absent,
+        _finest(result, level),
+        _returns(result),
+        _closeness(result),
+        _unfinished(result),
+        _failed(result),
+    ]
     return [*blocks, *(Text(sentence) for sentence in sentences if sentence)]
 
 
@@ -121,9 +130,9 @@ def _subject(result: AuditResult) -> str:
         return logs_name(result.logs)
     if result.problem.id == "callable":  # training code says itself what it trains on
         return ""
-    if result.problem.id == "mdp" and result.mdp is not None:
-        return f"a table of {plural(result.mdp.n_states, 'state')}"
-    return _named(result.problem)
+    if result.problem.id != "mdp":
+        return _named(result.problem)
+    return "a table" if result.mdp is None else f"a table of {plural(result.mdp.n_states, 'state')}"
 
 
 def _named(spec: ObjectSpec) -> str:
