@@ -17,7 +17,7 @@ import typer
 import replicable_rl as rr
 from replicable_rl.audit import audit_spec, read_audits, run_audits
 from replicable_rl.audit.evidence import audits_of
-from replicable_rl.canonical import record_json
+from replicable_rl.canonical import to_json
 from replicable_rl.cli.main import app
 from tests.commands import run_here
 from tests.test_cli import COMMAND, Run, environment, plain, read_all, terminal
@@ -400,7 +400,7 @@ def test_an_interrupted_audit_says_how_many_runs_have_finished(run: Run, tmp_pat
     begun = audit_spec(rr.make("two-goals-v1"), algorithm, shared_seeds=50, require=0.9)
     rr.audit(rr.make("two-goals-v1"), algorithm, shared_seeds=7, store=store)
     with rr.RunStore(store) as opened:
-        opened.add_audit(record_json(begun))
+        opened.add_audit(to_json(begun))
     told = run("audit", "--store", store)
     assert (told.code, told.err) == (3, "")
     said = " ".join(told.out.split())
@@ -409,7 +409,7 @@ def test_an_interrupted_audit_says_how_many_runs_have_finished(run: Run, tmp_pat
     (begun_one,) = [one["runs"] for one in json.loads(run("audit", "--store", store, "--json").out)]
     assert begun_one == {"asked": 100, "there": 14}, "a program sees it too"
     with rr.RunStore(tmp_path / "none.sqlite") as opened:
-        opened.add_audit(record_json(begun))
+        opened.add_audit(to_json(begun))
     told = run("audit", "--store", tmp_path / "none.sqlite")
     assert (told.code, told.err) == (3, "")
     said = " ".join(told.out.split())

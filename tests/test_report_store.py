@@ -15,7 +15,7 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.audit import read_audits
 from replicable_rl.audit.evidence import AuditSpec
-from replicable_rl.canonical import record_json
+from replicable_rl.canonical import to_json
 from replicable_rl.cli import main
 from replicable_rl.report import Policy
 from replicable_rl.runs import LEVELS, Claims, Level, ObjectSpec, Run, RunSpec
@@ -44,7 +44,7 @@ def add(path: Path, runs: Sequence[Run], spec: AuditSpec | None) -> None:
     with RunStore(path) as opened:
         opened.add([packed(run, contents) for run in runs], contents)
         if spec is not None:
-            opened.add_audit(record_json(spec))
+            opened.add_audit(to_json(spec))
 
 
 def made(spec: RunSpec, policy: Sequence[int], claims: Claims | None = None) -> Run:

@@ -11,7 +11,7 @@ import numpy as np
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.audit.document import process_sentence
 from replicable_rl.audit.sampled import fresh, suspicion, versions
-from replicable_rl.canonical import Json, record_json
+from replicable_rl.canonical import Json, to_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.source import Source
 from replicable_rl.runs import Claim, Claims, LibraryClaim
@@ -133,7 +133,7 @@ def json_of(result: AuditResult, *, timing: bool) -> dict[str, Json]:
 def _logs_json(result: AuditResult) -> dict[str, Json]:
     if result.logs is None:
         return {}
-    told = {"differ": result.logs.differ, "sentence": process_sentence(result.logs), **record_json(result.logs)}
+    told = {"differ": result.logs.differ, "sentence": process_sentence(result.logs), **to_json(result.logs)}
     return {"logs": told}
 
 
