@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 import replicable_rl as rr
-from replicable_rl.planning import _sweeps
+from replicable_rl.planning import _following, _sweeps
 from replicable_rl.problem.rows import Rows
 from replicable_rl.problem.shipped import garnet
 from replicable_rl.randomness import SharedRandomness, sample_stream
@@ -208,7 +208,7 @@ def test_the_last_tolerance_is_affordable(
 def test_a_loss_is_certified(seed: int, gamma: float, over: str, limit: float, which: int, large: bool) -> None:
     """Also in the way of large tables, which are compared with less precision."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_sweeps, "MANY_STATES", 1 if large else 10**9)
+        patch.setattr(_following, "MANY_STATES", 1 if large else 10**9)
         check_certified(seed, gamma, over, limit, which)
 
 
@@ -555,7 +555,7 @@ def test_single_precision_is_bounded() -> None:
         circle = [[[(1.0, (s + 1) % n, reward)] for reward in (0.7, 1.0)] for s in range(n)]
         mdp = rr.TabularMDP.from_outcomes(circle, gamma=gamma, reward_range=(0.0, 1.0))
         for each in (0.3, 1e-3, 1.0 / 3.0):
-            exact, losses = each / (1.0 - gamma), _sweeps.Following(mdp)
+            exact, losses = each / (1.0 - gamma), _following.Following(mdp)
             for limit, over in itertools.product((exact * (1 - 1e-9), exact * (1 + 1e-9), exact / 2), OVER):
                 least, most = losses.losses_between(np.zeros(n, dtype=np.int64), np.full(n, each), limit, over)
                 assert least <= exact <= most
@@ -568,7 +568,7 @@ def test_rows_too_long_for_single_precision_are_left_to_others() -> None:
     indptr, successors = np.r_[0, np.arange(n, 2 * n)], np.r_[np.arange(n), np.arange(1, n)].astype(np.int32)
     probability = np.r_[np.full(n, 1.0 / n), np.ones(n - 1)]
     mdp = rr.TabularMDP(Rows(indptr, successors, probability, np.zeros(2 * n - 1)), n_actions=1, gamma=0.9)
-    found = _sweeps.Following(mdp).losses_between(np.zeros(n, dtype=np.int64), np.ones(n), 5.0, "initial")
+    found = _following.Following(mdp).losses_between(np.zeros(n, dtype=np.int64), np.ones(n), 5.0, "initial")
     assert found == (0.0, math.inf)
 
 
@@ -601,7 +601,7 @@ def test_large_tables_decide_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> N
     mdp, shared = garnet(400, 3, 3, gamma=0.9, seed=5), SharedRandomness(3)
     decided = []
     for many, threads in ((10**9, 1), (1, 1), (1, 3)):
-        monkeypatch.setattr(_sweeps, "MANY_STATES", many)
+        monkeypatch.setattr(_following, "MANY_STATES", many)
         monkeypatch.setattr(_sweeps, "MANY_STATES", many)
         monkeypatch.setattr("replicable_rl.compiled.THREADS", threads)
         models = [estimate(mdp, n, 1) for n in (20, 200, 2000)]
