@@ -18,7 +18,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl import testing
-from replicable_rl.audit import read_audits
+from replicable_rl.audit import evidence, read_audits
 from replicable_rl.problem import greedy
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, build
 from replicable_rl.runs import LEVELS, Drawn, ObjectSpec, RunSpec, in_order
