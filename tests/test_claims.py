@@ -1,9 +1,14 @@
-"""What is proved is said with its conditions: source, shared seed and first state; and what asks for nothing."""
+"""Claims say their conditions: source, shared seed, first state, parameters; and what asks for nothing."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import importlib
 import itertools
+import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +18,99 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl import planning
-from replicable_rl.problem.shipped import two_goals
+from replicable_rl.algorithms.plan import Promise
+from replicable_rl.errors import InvalidInput
+from replicable_rl.paper import NUMBERS, cited
 from replicable_rl.problem.source import Episodic, as_source
-from replicable_rl.runs import FIXED_SEED, THIS_SEED
+from replicable_rl.runs import FIXED_SEED, OURS, THIS_SEED, Claims, LibraryClaim
 from replicable_rl.sampling import DRAWS, STARTS
 from replicable_rl.theory import phased_vi
-from tests.commands import run_here
 from tests.statistics import Like
 
 GRID = rr.make("two-goals-v1")
+PROMISE: dict[str, Any] = {"epsilon": 0.1, "delta": 0.01}
+BOTH = {**PROMISE, "rho": 0.2}
 RPVI = functools.partial(rr.ReplicablePhasedVI, 0.1, 0.001, 0.2)
+
+
+# --- parameters are refused when an algorithm is made -----------------------------------------------------------------
+
+
+MADE: dict[type[Any], dict[str, Any]] = {
+    rr.PhasedVI: PROMISE,
+    rr.ReplicablePhasedVI: BOTH,
+    rr.ApproximateMDP: PROMISE,
+    rr.ReplicableApproximateMDP: BOTH,
+    rr.RMax: {**PROMISE, "horizon": 20},
+    rr.ReplicableRMax: {**BOTH, "horizon": 20},
+    rr.PlugInPolicy: BOTH,
+}
+SHARES: tuple[Any, ...] = (0, 1, -0.1, 1e-31, math.nan, math.inf, "x", True)
+WHOLE: tuple[Any, ...] = (0, -1, 1.5, math.nan, math.inf, "x", 2**201, True)
+WORDS: tuple[Any, ...] = ("X", 1, ("policy",))
+BAD = {
+    **dict.fromkeys(("epsilon", "delta", "rho", "tolerance", "rho_sq"), SHARES),
+    **dict.fromkeys(("calls", "iterations", "episodes", "budget", "rounds", "support", "horizon", "samples"), WHOLE),
+    **dict.fromkeys(("known", "window"), (0, -1, 1e31, math.nan, math.inf, "x")),
+    **dict.fromkeys(("target", "norm", "form", "over", "rule", "threshold", "estimate"), WORDS),
+    "r_max": (math.nan, math.inf, "x"),
+}
+
+
+@pytest.fixture
+def nobody_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a plan was made")
+
+    for kind in {base for made in MADE for base in made.__mro__ if issubclass(base, Promise)}:
+        for name in ("_numbers", "plan"):
+            if name in vars(kind):
+                monkeypatch.setattr(kind, name, refuse)
+
+
+@pytest.mark.usefixtures("nobody_plans")
+@pytest.mark.parametrize("made", MADE)
+def test_bad_parameters_are_refused_before_anything_is_planned(made: type[Any]) -> None:
+    given = MADE[made]
+    made(**given)
+    fields = {field.name for field in dataclasses.fields(made)}
+    assert fields <= set(BAD)
+    for name in fields:
+        for value in BAD[name]:
+            with pytest.raises(InvalidInput, match=rf"^{made.__name__}: .*{name}") as refused:
+                made(**{**given, name: value})
+            assert "\n" not in str(refused.value)
+
+
+@pytest.mark.usefixtures("nobody_plans")
+def test_parameters_that_do_not_go_together() -> None:
+    late: dict[str, Any] = {**BOTH, "delta": 0.1}
+    for more in ({"tolerance": 0.5}, {"rho_sq": 0.5}, {"calls": 5}, {"iterations": 5}):
+        with pytest.raises(InvalidInput, match=r"^ReplicablePhasedVI: .*2\*delta < rho.* got delta=0\.1, rho=0\.2"):
+            rr.ReplicablePhasedVI(**late, **more)
+        rr.ReplicablePhasedVI(**{**late, "delta": 0.0999}, **more)
+    for made in (rr.ReplicablePhasedVI, rr.ReplicableApproximateMDP, rr.PlugInPolicy):
+        made(**late)  # the sharp forms do without
+    with pytest.raises(InvalidInput, match=r"samples is .* and budget"):
+        rr.PlugInPolicy(**BOTH, samples=3, budget=3)
+    rr.ReplicableRMax(**BOTH, horizon=20, support=2**30, rounds=2**61)  # some problem may be so large
+
+
+@pytest.mark.parametrize(("allowed", "pairs"), [(None, 6), ([[True] * 3, [True, True, False]], 5)])
+def test_a_budget_is_for_the_pairs_of_the_problem(allowed: Any, pairs: int) -> None:
+    P, R = np.full((2, 3, 2), 0.5), np.arange(6.0).reshape(2, 3)
+    problem = rr.TabularMDP.from_dense(P, R, gamma=0.9, allowed=allowed)
+    for budget in range(1, 2 * pairs + 2):
+        algorithm = rr.PlugInPolicy(**BOTH, budget=budget)
+        if budget < pairs:
+            with pytest.raises(InvalidInput, match=rf"^PlugInPolicy: budget .* {pairs} pairs, got {budget}\."):
+                rr.plan(problem, algorithm)
+        else:
+            taken = rr.solve(problem, algorithm, shared_seed=1, sample_seed=1).samples
+            assert taken == rr.plan(problem, algorithm).samples == budget or taken == budget // pairs * pairs
+
+
+# --- the source ------------------------------------------------------------------------------------------------------
 
 
 def stepped(n_states: int = 2, **options: Any) -> rr.Simulator:
@@ -56,9 +144,6 @@ class Env(gymnasium.Env[Any, Any]):
         return 0, float(action), False, False, {}
 
 
-# --- the source ------------------------------------------------------------------------------------
-
-
 class OwnTable(rr.TabularMDP):
     """A table whose numbers are another's to say."""
 
@@ -73,15 +158,10 @@ def patched() -> Any:
     return source
 
 
-def numpy_counts(table: rr.TabularMDP) -> Any:
-    from examples.own import NumpyCounts  # and not above: what it registers would stay
-
-    return NumpyCounts(table)
-
-
 OWN_TABLE = OwnTable(GRID.rows, n_actions=4, gamma=0.9, initial=GRID.initial, reward_range=GRID.reward_range)
+
+
 OTHERS: dict[str, Any] = {
-    "a source": lambda: numpy_counts(GRID),
     "a table": lambda: OWN_TABLE,
     "counts": lambda: OwnCounts(GRID),
     "patched counts": patched,
@@ -113,7 +193,7 @@ def test_a_table_has_none(source: Any) -> None:
     ],
     ids=lambda one: str(one.id),
 )
-@pytest.mark.parametrize("name", ["a source", "a table", "counts", "patched counts", "a simulator"])
+@pytest.mark.parametrize("name", ["a table", "counts", "patched counts", "a simulator"])
 def test_every_claim_about_a_run_says_them(algorithm: Any, name: str) -> None:
     source = stepped() if name == "a simulator" else OTHERS[name]()
     planned = rr.plan(source, algorithm)
@@ -138,33 +218,7 @@ def test_r_max_says_them() -> None:
             assert {DRAWS, STARTS, FIXED_SEED} <= set(claim.conditions)
 
 
-def test_a_source_with_a_hidden_state_is_not_called_proved_without_a_word() -> None:
-    """Two runs differ, and both say what they would need."""
-
-    class Drift:
-        drawn = 0
-
-        def many(self, states: Any, actions: Any, rng: Any) -> Any:
-            self.drawn += 1
-            p = 0.9 if self.drawn % 2 else 0.1
-            return np.zeros_like(states), (rng.random(states.size) < np.where(actions == 0, p, 1 - p)).astype(float)
-
-    drift = rr.Simulator(
-        lambda state, action, rng: (0, 0.0),
-        n_states=1,
-        n_actions=2,
-        gamma=0.0,
-        reward_range=(0.0, 1.0),
-        step_many=Drift().many,
-        budget=10**8,
-    )
-    runs = [rr.solve(drift, rr.ReplicablePhasedVI(0.5, 0.1, 0.2), shared_seed=1, sample_seed=i) for i in (1, 2)]
-    assert runs[0].policy.tolist() != runs[1].policy.tolist()
-    for run in runs:
-        assert all(DRAWS in claim.conditions for claim in run.claims)
-
-
-# --- the shared seed -------------------------------------------------------------------------------
+# --- the shared seed -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -198,7 +252,14 @@ def test_good_seeds_say_so(algorithm: Any) -> None:
     assert all(FIXED_SEED in claim.conditions for claim in of_seeds)
 
 
-# --- the first state -------------------------------------------------------------------------------
+@pytest.mark.parametrize("rule", ["gumbel", "rounded", "tolerance", "affordable"])
+def test_accuracy_by_shared_noise_asks_for_a_seed_that_was_drawn(rule: str) -> None:
+    claim = rr.plan(GRID, rr.PlugInPolicy(0.1, 0.001, 0.2, rule=rule)).claims().accuracy
+    assert claim is not None
+    assert bool(claim.conditions) == (rule == "gumbel")
+
+
+# --- the first state -------------------------------------------------------------------------------------------------
 
 
 def uniform_table() -> rr.TabularMDP:
@@ -230,48 +291,26 @@ def test_a_source_without_a_first_state(rule: str, over: str) -> None:
         assert run.policy[0] == 1 or "in every state" not in str(run.claims)
 
 
-# --- half of epsilon -------------------------------------------------------------------------------
+# --- half of epsilon, and what asks for nothing ----------------------------------------------------------------------
 
 
 GRIDS = list(
-    itertools.product(
-        (1, 12, 32, 5000),
-        (0.0, 0.5, 0.9, 0.99),
-        (0.3, 0.1, 0.02, 1 / 3, 0.07),
-        (0.1, 0.001),
-        (0.5, 0.2, 0.01),
-        (True, False),
-    )
+    itertools.product((1, 12, 32, 5000), (0.0, 0.9, 0.99), (0.3, 0.02, 1 / 3), (0.1, 0.001), (0.5, 0.01), (True, False))
 )
-
-
-SHAPE: Any = None  # no claim of rPVI depends on it
 
 
 def test_values_are_claimed_as_close_as_they_are() -> None:
     """The reported Q is the middle of an interval whose half is rounded up: the claim has that number."""
-    missing = []
+    shape: Any = None  # no claim of rPVI depends on it
     for pairs, gamma, epsilon, delta, rho, known in GRIDS:
         numbers = phased_vi(pairs, gamma, epsilon, delta, rho, target="value", known_rewards=known)
-        algorithm = rr.ReplicablePhasedVI(epsilon, delta, rho, target="value")
-        claim = algorithm._promises(SHAPE, numbers).accuracy if numbers.accuracy_proved else None
-        if claim is None:
-            missing.append(numbers)
-            continue
+        claim = rr.ReplicablePhasedVI(epsilon, delta, rho, target="value")._promises(shape, numbers).accuracy
+        assert numbers.accuracy_proved
         assert numbers.value_error <= claim.bound <= epsilon / 2.0 * (1.0 + 1e-6)
         said = float(claim.statement.partition("within ")[2].partition(" of")[0])
         assert said >= numbers.value_error or claim.bound == epsilon / 2.0
-    assert not missing
-    assert len(GRIDS) == 960
-
-
-def test_a_plan_that_does_not_prove_it_claims_nothing() -> None:
-    for calls in (10**3, 10**6):
-        algorithm = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, target="value", calls=calls)
-        assert rr.plan(GRID, algorithm).claims().accuracy is None
-
-
-# --- what asks for nothing -------------------------------------------------------------------------
+    few = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, target="value", calls=1000)
+    assert rr.plan(GRID, few).claims().accuracy is None
 
 
 def poor(gain: float, **options: Any) -> rr.TabularMDP:
@@ -280,7 +319,7 @@ def poor(gain: float, **options: Any) -> rr.TabularMDP:
     return rr.TabularMDP.from_dense(np.ones((1, 2, 1)), R, gamma=0.0, layout="sas", reward_range=(0.0, 1.0), **options)
 
 
-@pytest.mark.parametrize("gain", [0.0, 0.009, 0.05, 0.0999, 0.1001, 0.2])
+@pytest.mark.parametrize("gain", [0.0, 0.0999, 0.1001])
 @pytest.mark.parametrize(
     "algorithm",
     [RPVI(), rr.PhasedVI(0.1, 0.001), rr.PlugInPolicy(0.1, 0.001, 0.2), rr.ReplicableRMax(0.1, 0.001, 0.2, 10)],
@@ -301,24 +340,9 @@ def test_a_loss_of_all_that_can_be_gained_asks_for_nothing(algorithm: Any, gain:
     assert ("asks for nothing" in str(result)) is empty
 
 
-@pytest.mark.parametrize("algorithm", ["rpvi-v1", "plug-in-policy-v1", "phased-vi-v1"])
-def test_nothing_is_met_without_saying_so(algorithm: str, tmp_path: Path) -> None:
-    """On FrozenLake the best policy gains 0.0053, and one that never wins is within 0.1 of it."""
-    lake = "gymnasium/FrozenLake-v1:gamma=0.99"
-    rho = [] if algorithm == "phased-vi-v1" else ["--rho", "0.2"]
-    promise = ["--epsilon", "0.1", "--delta", "0.001", *rho]
-    asked = ["--shared-seeds", "20", "--require", "0.01", *(["--calls", "1e9"] if "vi" in algorithm else [])]
-    done = run_here(["audit", lake, algorithm, *promise, *asked], tmp_path)
-    assert done.code == 0
-    assert "asks for nothing here: the best policy gains 0.0053" in " ".join(done.out.split()).partition("one look")[0]
-    planned = run_here(["plan", lake, algorithm, *promise], tmp_path)
-    assert "asks for nothing here: the best policy gains 0.0053" in " ".join(planned.out.split())
-
-
 def test_a_model_that_was_estimated_tells_too() -> None:
-    poorly = numpy_counts(poor(0.01))
+    poorly = OwnCounts(poor(0.01))
     run = rr.solve(poorly, rr.PlugInPolicy(0.1, 0.1, 0.5), shared_seed=1, sample_seed=1)
-    assert run.claims.accuracy is not None
     assert "asks for nothing here: the best policy gains 0.01;" in str(run.claims.accuracy)
     assert rr.audit(poorly, rr.PlugInPolicy(0.1, 0.1, 0.5), shared_seeds=2).asks_for_nothing
     assert not rr.audit(poorly, rr.PlugInPolicy(0.005, 0.1, 0.5), shared_seeds=2).asks_for_nothing
@@ -338,7 +362,7 @@ def test_other_peoples_claims_say_so_first() -> None:
 
 
 def test_the_gain_is_from_the_first_state_on() -> None:
-    assert planning.gain(two_goals()) == pytest.approx(planning.gain(GRID))
+    assert planning.gain(rr.make("two-goals-v1")) == pytest.approx(planning.gain(GRID))
     best, uniform = rr.optimal_values(GRID), rr.evaluate_policy(GRID, np.full((8, 4), 0.25))
     assert planning.gain(GRID) == pytest.approx(float(GRID.initial @ (best.value - uniform.value)) / 10.0, abs=1e-8)
 
@@ -358,3 +382,68 @@ def test_logs_say_so_too() -> None:
         result = rr.audit(logs, rr.PlugInPolicy(epsilon, 0.05, 0.2), shared_seeds=4)
         assert bool(result.asks_for_nothing) is empty
         assert ("asks for nothing here: the best policy gains 0.01" in " ".join(str(result).split())) is empty
+
+
+# --- the numbers of the paper stand beside its labels ----------------------------------------------------------------
+
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", ""),
+        ("nothing of the paper", "nothing of the paper"),
+        ("thm:rpvi", "Theorem 4.1 (thm:rpvi)"),
+        ("thm:rpvi-v1 and xthm:rpvi and thm:", "thm:rpvi-v1 and xthm:rpvi and thm:"),
+        ("thm:rpvi; obs:rep-mdp", "Theorem 4.1 (thm:rpvi); Observation B.1 (obs:rep-mdp)"),
+        ("(thm:rpvi)", "(Theorem 4.1, thm:rpvi)"),
+        ("(a thm:rpvi b) thm:rpvi.", "(a Theorem 4.1, thm:rpvi, b) Theorem 4.1 (thm:rpvi)."),
+        (":) thm:rpvi", ":) Theorem 4.1 (thm:rpvi)"),
+    ],
+)
+def test_a_number_stands_beside_its_label(text: str, shown: str) -> None:
+    assert cited(text) == shown
+
+
+def test_numbers_are_shown_and_labels_are_stored() -> None:
+    """What is stored must not change: identities and old files depend on it."""
+    claim = LibraryClaim("replicability", "proved", "two runs agree", 0.2, "the sharp form of thm:rpvi")
+    claims = Claims((claim,), {"accuracy": "calls=1 where thm:rpvi needs 2"})
+    assert "Theorem 4.1, thm:rpvi" in str(claim)
+    assert "where Theorem 4.1 (thm:rpvi) needs" in str(claims)
+    assert "Theorem" not in json.dumps(claims.to_json())
+    assert Claims.from_json(claims.to_json(), OURS) == claims
+
+
+def test_pages_never_show_a_label_without_its_number() -> None:
+    label = re.compile(rf"(?P<before>.{{0,24}})`(?P<label>{'|'.join(map(re.escape, NUMBERS))})`")
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    bare = []
+    for page in pages:
+        text = page.read_text(encoding="utf-8").partition("Three things to know" if page.name == "paper.md" else "\0")[
+            0
+        ]
+        for found in label.finditer(text):
+            if not found["before"].endswith((f"{NUMBERS[found['label']]} (", f"{NUMBERS[found['label']]}, ")):
+                bare.append(f"{page.name}: {found[0]}")
+    assert bare == []
+
+
+def test_every_name_on_the_map_from_the_paper_to_the_code_is_there() -> None:
+    page = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+    row = re.compile(r"^\| [A-Z]\w+ [\w.]+(?: \(`[\w:-]+`\))? \|[^|\n]*\|(?P<code>[^|\n]*)\|", re.MULTILINE)
+    names = [name for found in row.finditer(page) for name in re.findall(r"`([^`]+)`", found["code"])]
+    assert len(names) > 30
+    assert [name for name in names if resolve(f"replicable_rl.{name}") is None] == []
+    assert resolve("replicable_rl.theory.no_such_name") is None
+
+
+def resolve(name: str) -> Any:
+    """Return the module that a dotted name stands for, or what is in one; None where there is none."""
+    path, _, last = name.rpartition(".")
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        return vars(resolve(path)).get(last) if path and resolve(path) is not None else None
