@@ -356,7 +356,7 @@ def test_machine_repair_has_a_threshold_that_rises_with_the_cost(cost: float) ->
     ("build", "sentence"),
     [
         (lambda: gridworld("S.G/.x."), "'x' at row 1, column 1"),
-        (lambda: gridworld(["S.G", ".."]), "line 1 has 2 characters"),
+        (lambda: gridworld(["S.G", ".."]), "one length"),
         (lambda: gridworld(""), "layout must be"),
         (lambda: gridworld("##/##"), "start"),
         (lambda: gridworld(3), "layout"),  # type: ignore[arg-type]

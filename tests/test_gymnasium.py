@@ -1,23 +1,33 @@
-"""Converted Gymnasium environments against value iteration on their own ``P``, and known values."""
+"""Gymnasium environments: as tables against value iteration on their own ``P``, and stepped against those tables."""
 
 from __future__ import annotations
 
+import math
+import sys
 import warnings
-from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.toy_text import FrozenLakeEnv
+from gymnasium.spaces import Discrete, MultiDiscrete
+from gymnasium.wrappers import TimeLimit
+from numpy.typing import NDArray
+from scipy import stats
 
-from replicable_rl.errors import InvalidInput, UnknownId
-from replicable_rl.planning import optimal_values
-from replicable_rl.problem.environments import from_gymnasium
+import replicable_rl as rr
+from replicable_rl.errors import SampleSizeTooLarge, UnknownId
+from replicable_rl.progress import listening
+from replicable_rl.randomness import sample_stream
+from replicable_rl.rules import EmpiricalModel
+from replicable_rl.sampling import EpisodeCounts
+from tests.statistics import ALPHA, SEED, same_law
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")  # Gymnasium's own
+Info = dict[str, Any]
+LAKE: dict[str, Any] = {"gamma": 0.95, "reward_range": (0.0, 1.0)}
 
 
 def newest(name: str) -> str:
@@ -28,10 +38,7 @@ def newest(name: str) -> str:
 CLIFF, TAXI = newest("CliffWalking"), newest("Taxi")
 
 
-def bare(env_id: str, **kwargs: Any) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return gymnasium.make(env_id, **kwargs).unwrapped
+# --- tables --------------------------------------------------------------------------------------------------------
 
 
 def value_iteration(env: Any, gamma: float, sweeps: int) -> NDArray[np.float64]:
@@ -49,172 +56,471 @@ def value_iteration(env: Any, gamma: float, sweeps: int) -> NDArray[np.float64]:
 @pytest.mark.parametrize(
     ("env_id", "kwargs", "gamma", "sweeps"),
     [
-        ("FrozenLake-v1", {}, 0.99, 1500),
-        ("FrozenLake-v1", {"map_name": "8x8"}, 0.99, 1500),
-        ("FrozenLake8x8-v1", {}, 0.9, 200),
-        ("FrozenLake-v1", {"is_slippery": False}, 0.95, 50),
-        (CLIFF, {}, 0.9, 100),
+        ("FrozenLake-v1", {}, 0.95, 400),
+        ("FrozenLake-v1", {"map_name": "8x8", "is_slippery": False}, 0.9, 50),
         (CLIFF, {"is_slippery": True}, 0.9, 250),
         (TAXI, {}, 0.9, 60),
-        (TAXI, {"is_rainy": True}, 0.8, 80),
     ],
 )
-def test_values_are_those_of_the_environment(env_id: str, kwargs: dict[str, Any], gamma: float, sweeps: int) -> None:
-    env = bare(env_id, **kwargs)
-    mdp = from_gymnasium(env_id, gamma=gamma, **kwargs)
-    expected = value_iteration(env, gamma, sweeps)
-    best = optimal_values(mdp)
-    assert mdp.n_states == expected.size + 1
-    assert best.value[-1] == pytest.approx(0.0, abs=best.error)
-    np.testing.assert_allclose(best.value[:-1], expected, atol=1e-6, rtol=1e-6)
-    np.testing.assert_allclose(mdp.initial[:-1], env.initial_state_distrib)
-    assert mdp.initial[-1] == 0.0
+def test_values_are_those_of_the_environment(env_id: str, kwargs: Info, gamma: float, sweeps: int) -> None:
+    with warnings.catch_warnings(action="ignore"):
+        env: Any = gymnasium.make(env_id, **kwargs).unwrapped
+    mdp = rr.from_gymnasium(env_id, gamma=gamma, **kwargs)
+    expected, best = value_iteration(env, gamma, sweeps), rr.optimal_values(mdp)
+    np.testing.assert_allclose(best.value, [*expected, 0.0], atol=1e-6, rtol=1e-6)
+    np.testing.assert_allclose(mdp.initial, [*env.initial_state_distrib, 0.0])
 
 
-def test_frozen_lake_has_its_well_known_value() -> None:
-    assert optimal_values(from_gymnasium("FrozenLake-v1")).value[0] == pytest.approx(0.542, abs=5e-4)
+def test_known_values() -> None:
+    lake = rr.from_gymnasium("FrozenLake-v1")
+    assert rr.optimal_values(lake).value[0] == pytest.approx(0.542, abs=5e-4)
+    end = lake.n_states - 1  # all terminated outcomes lead to one state, which absorbs and pays nothing
+    assert lake.rows.next_state[lake.rows.indptr[end * 4] :].tolist() == [end] * 4
+    assert not np.isin(lake.rows.next_state, [5, 7, 11, 12, 15])[: lake.rows.indptr[end * 4]].any()
+    cliff = rr.from_gymnasium(CLIFF, gamma=0.95)
+    assert rr.optimal_values(cliff).value[36] == pytest.approx(-sum(0.95**k for k in range(13)))
 
 
-def test_frozen_lake_is_crossed_14_times_in_17() -> None:
-    best = optimal_values(from_gymnasium("FrozenLake-v1", gamma=0.99999))
-    assert best.value[0] == pytest.approx(14 / 17, abs=1e-3)
-
-
-def test_frozen_lake_without_slip_takes_six_steps() -> None:
-    best = optimal_values(from_gymnasium("FrozenLake-v1", gamma=0.9, is_slippery=False))
-    assert best.value[0] == pytest.approx(0.9**5)  # the sixth step pays
-
-
-def test_cliff_walking_takes_thirteen_steps() -> None:
-    mdp = from_gymnasium(CLIFF, gamma=0.95)
-    start = int(np.argmax(mdp.initial))
-    assert start == 36
-    assert optimal_values(mdp).value[start] == pytest.approx(-sum(0.95**k for k in range(13)))
-
-
-def test_taxi_drives_the_shortest_way() -> None:
-    env, gamma = bare(TAXI), 0.99
-    # Steps of cost 1 to the successful dropoff, by breadth-first search backwards from it.
-    before: dict[int, set[int]] = {}
-    distance: dict[int, int] = {}
-    for s, a in ((s, a) for s in range(500) for a in range(6)):
-        ((_, t, r, end),) = env.P[s][a]
-        if end:
-            assert r == 20
-            distance[s] = 0
-        elif r == -1:
-            before.setdefault(t, set()).add(s)
-    queue = deque(distance)
-    while queue:
-        t = queue.popleft()
-        for s in before.get(t, ()):
-            if s not in distance:
-                distance[s] = distance[t] + 1
-                queue.append(s)
-    assert len(distance) == 500
-    steps = np.array([distance[s] for s in range(500)])
-    expected = 20 * gamma**steps - (1 - gamma**steps) / (1 - gamma)
-    np.testing.assert_allclose(optimal_values(from_gymnasium(TAXI, gamma=gamma)).value[:-1], expected, atol=1e-7)
-
-
-# --- form ------------------------------------------------------------------------------------
-
-
-def test_terminated_outcomes_lead_to_one_absorbing_state() -> None:
-    mdp = from_gymnasium("FrozenLake-v1")
-    end = mdp.n_states - 1
-    for a in range(4):
-        part = mdp.rows.of_row(end * 4 + a)
-        assert mdp.rows.next_state[part].tolist() == [end]
-        assert mdp.rows.reward[part].tolist() == [0.0]
-    holes_and_goal = [5, 7, 11, 12, 15]
-    elsewhere = mdp.rows.next_state[: mdp.rows.indptr[end * 4]]
-    assert not np.isin(elsewhere, holes_and_goal).any()
-
-
-def test_the_source_is_the_id_with_its_keywords() -> None:
-    spec = from_gymnasium("FrozenLake-v1", gamma=0.95, map_name="8x8", is_slippery=False).spec
-    assert spec.id == "gymnasium/FrozenLake-v1"
-    assert dict(spec.params) == {"gamma": 0.95, "map_name": "8x8", "is_slippery": False}
-    assert from_gymnasium("FrozenLake").spec.id == "gymnasium/FrozenLake-v1"  # never without a version
-    assert from_gymnasium("FrozenLake-v1", desc=["SF", "FG"]).spec.id == "mdp"
-    assert from_gymnasium("FrozenLake-v1", success_rate=float("nan"), is_slippery=False).spec.id == "mdp"
-    assert from_gymnasium(gymnasium.make("FrozenLake-v1")).spec.id == "mdp"
-
-
-def test_an_environment_and_its_id_are_one_process() -> None:
-    assert from_gymnasium(gymnasium.make("FrozenLake-v1")).digest == from_gymnasium("FrozenLake-v1").digest
-
-
-def test_no_warning_surfaces() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        from_gymnasium("FrozenLake")  # Gymnasium warns that it takes the latest version
-
-
-def test_an_environment_made_here_is_closed_and_a_foreign_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    closed = []
-    monkeypatch.setattr("gymnasium.envs.toy_text.FrozenLakeEnv.close", lambda self: closed.append(self))
-    from_gymnasium(gymnasium.make("FrozenLake-v1"))
-    assert closed == []
-    from_gymnasium("FrozenLake-v1")
-    assert len(closed) == 1
+def test_a_table_is_named_by_its_id_and_plain_keywords() -> None:
+    spec = rr.from_gymnasium("FrozenLake-v1", gamma=0.95, map_name="8x8", is_slippery=False).spec
+    assert (spec.id, spec.params["map_name"]) == ("gymnasium/FrozenLake-v1", "8x8")
+    assert rr.make(spec.id, **spec.params).spec == spec
+    assert rr.from_gymnasium("FrozenLake").spec.id == "gymnasium/FrozenLake-v1"  # never without a version
+    for other in (rr.from_gymnasium("FrozenLake-v1", desc=["SF", "FG"]), rr.from_gymnasium(FrozenLakeEnv())):
+        assert other.spec.id == "mdp"
+    assert rr.from_gymnasium(gymnasium.make("FrozenLake-v1")) == rr.from_gymnasium("FrozenLake-v1")
 
 
 class Loop(gymnasium.Env[int, int]):
     """Two states, two actions, no end; P as lists, without an initial distribution."""
 
-    observation_space = gymnasium.spaces.Discrete(2)  # type: ignore[assignment]
-    action_space = gymnasium.spaces.Discrete(2)  # type: ignore[assignment]
-    P: Any = [[[(1.0, 0, 1.0, False)], [(0.5, 1, 0.0, False), (0.5, 0, 0.0, False), (0.0, 0, 9.0, True)]]] * 2
+    observation_space = Discrete(2)  # type: ignore[assignment]
+    action_space = Discrete(2)  # type: ignore[assignment]
+
+    def __init__(self, P: Any = None) -> None:
+        self.P = P or [[[(1.0, 0, 1.0, False)], [(0.5, 1, 0.0, False), (0.5, 0, 0.0, False), (0.0, 0, 9.0, True)]]] * 2
 
 
 def test_no_state_is_added_without_an_end() -> None:
-    mdp = from_gymnasium(Loop(), gamma=0.5)
-    assert mdp.n_states == 2
-    assert mdp.initial.tolist() == [0.5, 0.5]
-    assert mdp.reward_range == (0.0, 1.0)
-    assert mdp.labels.states is None
-    assert optimal_values(mdp).value.tolist() == pytest.approx([2.0, 2.0])
+    mdp = rr.from_gymnasium(Loop(), gamma=0.5)
+    assert (mdp.n_states, mdp.initial.tolist()) == (2, [0.5, 0.5])
 
 
-def with_table(table: Any) -> Loop:
-    env = Loop()
-    env.P = table
-    return env
+def table(outcome: Any) -> Callable[[], rr.TabularMDP]:
+    return lambda: rr.from_gymnasium(Loop([[[outcome]] * 2] * 2))
 
 
 @pytest.mark.parametrize(
-    ("build", "sentence"),
+    ("build", "fragment"),
     [
-        (lambda: from_gymnasium("FrozenLak-v1"), r"registered as 'FrozenLak-v1'\. Did you mean 'FrozenLake-v1'\?"),
-        (lambda: from_gymnasium("FrozenLake-v77"), r"Did you mean 'FrozenLake-v1'\?"),
-        (lambda: from_gymnasium("zzzzzz-v0"), r"no environment is registered as 'zzzzzz-v0'\.$"),
-        (lambda: from_gymnasium("no_such_module:Foo-v0"), r"cannot be made .*no_such_module"),
-        (lambda: from_gymnasium(""), r"cannot be made"),
-        (lambda: from_gymnasium("FrozenLake-v1", colour=3), r"cannot be made \(TypeError: .*colour"),
-        (lambda: from_gymnasium("FrozenLake-v1", map_name="9x9"), r"cannot be made \(KeyError: '9x9'\)"),
-        (lambda: from_gymnasium("FrozenLake-v1", desc=["FF", "FG"]), r"initial must hold 5 probabilities"),
-        (lambda: from_gymnasium("CartPole-v1"), r"CartPoleEnv must have a discrete observation_space .* got Box"),
-        (lambda: from_gymnasium("Blackjack-v1"), r"BlackjackEnv must have a discrete observation_space .* got Tuple"),
-        (lambda: from_gymnasium(with_table(None)), r"Loop has no table of transitions 'P'"),
-        (lambda: from_gymnasium(with_table({0: {}})), r"Loop.P\[0\]\[0\] must be a list of \(probability, next state"),
-        (
-            lambda: from_gymnasium(with_table([[[(1.0, 0.5, 0.0, False)]] * 2] * 2)),
-            r"row \(state 0, action 0\) has 0.5",
-        ),
-        (lambda: from_gymnasium(with_table([[[(0.5, 0, 0.0, False)]] * 2] * 2)), r"sum to 1"),
-        (lambda: from_gymnasium(TAXI, fickle_passenger=True), r"Set fickle_passenger=False"),
-        (lambda: from_gymnasium(Loop(), map_name="8x8"), r"env must be an id, or a gymnasium.Env without keywords"),
-        (lambda: from_gymnasium(17), r"env must be an id, or a gymnasium.Env without keywords, got 17"),  # type: ignore[arg-type]
-        (lambda: from_gymnasium("FrozenLake-v1", gamma=1.0), r"from_gymnasium: gamma must be a discount"),
+        (lambda: rr.from_gymnasium("FrozenLak-v1"), r"'FrozenLak-v1'\. Did you mean 'FrozenLake-v1'\?"),
+        (lambda: rr.from_gymnasium("no_such_module:Foo-v0"), "no_such_module"),
+        (lambda: rr.from_gymnasium("FrozenLake-v1", map_name="9x9"), "9x9"),
+        (lambda: rr.from_gymnasium("CartPole-v1"), "CartPoleEnv .*observation_space"),
+        (lambda: rr.from_gymnasium(Answering()), "Answering .*'P'"),
+        (lambda: rr.from_gymnasium(TAXI, fickle_passenger=True), "fickle_passenger=False"),
+        (lambda: rr.from_gymnasium(Loop(), map_name="8x8"), "keywords"),
+        (lambda: rr.from_gymnasium(17), "17"),  # type: ignore[arg-type]
+        (lambda: rr.from_gymnasium("FrozenLake-v1", gamma=1.0), "gamma .*1.0"),
+        (table((1.0, 0.5, 0.0, False)), r"\(state 0, action 0\).* 0.5"),
+        (table((0.5, 0, 0.0, False)), "sum to 1"),
+        (table((1.0, 1, 0.0)), r"Loop.P\[0\]\[0\]"),
+        (table((1.0, 1, 0.0, "False")), r"Loop.P\[0\]\[0\]"),
+        (table((1.0, 1, 0.0, 2)), r"Loop.P\[0\]\[0\]"),
+        (table((1.0, 1, math.nan, False)), "nan"),
     ],
 )
-def test_bad_input_is_one_clear_sentence(build: Callable[[], Any], sentence: str) -> None:
-    with pytest.raises(InvalidInput, match=sentence):
+def test_what_is_no_table_is_refused(build: Callable[[], Any], fragment: str) -> None:
+    with pytest.raises(rr.InvalidInput, match=fragment):
         build()
 
 
-def test_an_unknown_id_has_its_own_exception() -> None:
-    with pytest.raises(UnknownId):
-        from_gymnasium("Taxy-v4")
+def test_without_gymnasium_tables_work_and_the_rest_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    assert rr.make("two-goals-v1").n_states == 8
+    with pytest.raises(UnknownId, match="two-goals-v1"):
+        rr.make("two-goal-v1")
+    for use in (
+        lambda: rr.from_gymnasium("FrozenLake-v1"),
+        lambda: rr.make("gymnasium/FrozenLake-v1"),
+        lambda: rr.EpisodicEnv("FrozenLake-v1", **LAKE),
+    ):
+        with pytest.raises(rr.InvalidInput, match=r"gymnasium.*pip install 'replicable-rl\[gym\]'"):
+            use()
+
+
+# --- episodes: the law ---------------------------------------------------------------------------------------------
+
+
+class Walk(gymnasium.Env[Any, Any]):
+    """States 5, 6, 7; action -1 stays, action 0 moves on with probability 0.7, and from state 7 to the end for 1."""
+
+    def __init__(self, p: float = 0.7) -> None:
+        self.observation_space, self.action_space = Discrete(3, start=5), Discrete(2, start=-1)
+        self.p, self.seeds, self.steps, self._state = p, list[int | None](), 0, 5
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[int, Info]:
+        super().reset(seed=seed)
+        self.seeds.append(seed)
+        self._state = 5 + int(self.np_random.random() < 0.25)
+        return self._state, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, Info]:
+        assert self.action_space.contains(action)
+        self.steps += 1
+        moves = action == 0 and self.np_random.random() < self.p
+        if moves and self._state == 7:
+            return 7, 1.0, True, False, {}
+        self._state += moves
+        return self._state, -0.5 if moves else 0.0, False, False, {}
+
+
+def walk(**options: Any) -> rr.EpisodicEnv:
+    return rr.EpisodicEnv(Walk(), **{"gamma": 0.9, "reward_range": (-0.5, 1.0), **options})
+
+
+class Hidden(gymnasium.Env[Any, Any]):
+    """FrozenLake behind a wall: spaces, reset and step, and nothing else that could be read."""
+
+    def __init__(self) -> None:
+        self.__lake: Any = FrozenLakeEnv()
+        self.observation_space, self.action_space = self.__lake.observation_space, self.__lake.action_space
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[int, Info]:
+        return self.__lake.reset(seed=seed)[0], {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, Info]:
+        return *self.__lake.step(action)[:4], {}
+
+    @property
+    def P(self) -> Any:  # noqa: N802
+        raise AssertionError("the table was read")
+
+
+def dense(seen: EpisodeCounts) -> NDArray[np.float64]:
+    """Counts and rewards of every transition, seen or not."""
+    full = np.zeros((2, seen.n_states**2 * seen.n_actions))
+    full[:, seen.key] = seen.count, seen.reward_sum
+    return full.reshape(-1)
+
+
+def same_laws(stepped: rr.EpisodicEnv, table: rr.TabularMDP, policy: Any, m: int, H: int, repeats: int) -> None:
+    """Chi-square on whole vectors of visits, and on counts and rewards of each transition."""
+    samples = []
+    for seed, source in ((SEED, stepped), (SEED + 1, table)):
+        rng = sample_stream(seed)
+        samples.append([source.play(policy, m, H, rng) for _ in range(repeats)])
+        assert all(seen.count.sum() == m * H for seen in samples[-1])
+    visits = [[tuple(seen.visits) for seen in sample] for sample in samples]
+    assert same_law(*visits) > ALPHA / 2
+    one, two = (np.array([dense(seen) for seen in sample]) for sample in samples)
+    columns = np.flatnonzero((one != 0).any(axis=0) | (two != 0).any(axis=0))
+    for j in columns:
+        assert same_law(one[:, j].tolist(), two[:, j].tolist()) > ALPHA / 2 / columns.size
+
+
+FORMS: dict[str, Callable[[], Any]] = {
+    "id": lambda: "FrozenLake-v1",
+    "environment": lambda: gymnasium.make("FrozenLake-v1"),
+    "class": lambda: FrozenLakeEnv,
+    "hidden": Hidden,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_has_the_law_of_the_table(form: str) -> None:
+    """No table is read: one form hides it, and none gives another law."""
+    policy = np.tile([0.05, 0.5, 0.4, 0.05], (17, 1))  # falls into holes soon, and does something of everything
+    policy[4] = [0.0, 0.0, 1.0, 0.0]
+    lake = rr.EpisodicEnv(FORMS[form](), **LAKE)
+    assert (lake.n_states, lake.n_actions) == (17, 4)
+    same_laws(lake, rr.from_gymnasium("FrozenLake-v1", gamma=0.95), policy, 5, 6, repeats=400)
+
+
+def test_spaces_that_do_not_start_at_0() -> None:
+    """States 5, 6, 7 and actions -1, 0 are counted as states 0, 1, 2 and actions 0, 1; the end is state 3."""
+    rows: Any = [
+        [[(1.0, s, 0.0)], [(0.3, s, 0.0), (0.7, s + 1, 1.0 if s == 2 else -0.5)]] if s < 3 else [[(1.0, 3, 0.0)]] * 2
+        for s in range(4)
+    ]
+    table = rr.TabularMDP.from_outcomes(rows, gamma=0.9, initial=[0.75, 0.25, 0.0, 0.0])
+    same_laws(walk(), table, [[0.2, 0.8], [0.0, 1.0], [0.4, 0.6], [0.1, 0.9]], 4, 5, repeats=400)
+
+
+class Stairs(gymnasium.Env[Any, Any]):
+    """From step i to step i + 1 for reward i/10, for sure, to where it terminates or truncates."""
+
+    def __init__(self, terminates_at: int | None = None, truncates_at: int | None = None) -> None:
+        self.observation_space, self.action_space = Discrete(10), Discrete(1)
+        self._ends, self._i = (terminates_at, truncates_at), 0
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[int, Info]:
+        super().reset(seed=seed)
+        self._i = 0
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, Info]:
+        assert self._i == 0 or self._i not in self._ends, "stepped after the end"
+        self._i += 1
+        return self._i, (self._i - 1) / 10, self._i == self._ends[0], self._i == self._ends[1], {}
+
+
+@pytest.mark.parametrize(
+    ("env", "horizon", "transitions", "steps"),
+    [
+        (Stairs(terminates_at=3), 7, [(0, 1, 5), (1, 2, 5), (2, 10, 5), (10, 10, 20)], 15),  # absorbs in one more state
+        (Stairs(terminates_at=3), 2, [(0, 1, 5), (1, 2, 5)], 10),
+        (Stairs(truncates_at=3), 8, [(0, 1, 5), (1, 2, 5), (2, 3, 5)], 15),  # only the observation ends
+        (TimeLimit(Stairs(), 3), 8, [(0, 1, 5), (1, 2, 5), (2, 3, 5)], 15),
+        (TimeLimit(Stairs(terminates_at=3), 3), 4, [(0, 1, 5), (1, 2, 5), (2, 10, 5), (10, 10, 5)], 15),
+    ],
+)
+def test_ends(env: Any, horizon: int, transitions: list[tuple[int, int, int]], steps: int) -> None:
+    seen = rr.EpisodicEnv(env, gamma=0.9, reward_range=(0.0, 1.0)).play([0] * 11, 5, horizon, sample_stream(1))
+    assert list(zip(seen.row.tolist(), seen.next_state.tolist(), seen.count.tolist(), strict=True)) == transitions
+    assert seen.reward_sum == pytest.approx([5 * s / 10 if s < 3 else 0.0 for s, *_ in transitions])
+    assert (seen.episodes, seen.steps) == (5, steps)  # steps made, not steps counted
+
+
+def test_an_id_is_made_without_its_time_limit() -> None:
+    """FrozenLake-v1 is registered with 100 steps; left of the start is a wall."""
+    still = np.zeros(17, dtype=int)
+    by_id = rr.EpisodicEnv("FrozenLake-v1", is_slippery=False, **LAKE)
+    own = rr.EpisodicEnv(gymnasium.make("FrozenLake-v1", is_slippery=False), **LAKE)
+    assert [env.play(still, 2, 150, sample_stream(1)).visits.sum() for env in (by_id, own)] == [300, 200]
+
+
+def test_rounds_follow_from_the_stream_and_are_independent() -> None:
+    lake, policy = rr.EpisodicEnv("FrozenLake-v1", **LAKE), [1] * 17
+    before = dense(lake.play(policy, 30, 10, sample_stream(1)))
+    lake.play(policy, 3, 4, sample_stream(5))  # what was played before changes nothing
+    rng = sample_stream(1)
+    one, two = (dense(lake.play(policy, 30, 10, rng)) for _ in range(2))
+    assert (one == before).all()
+    assert (two != before).any()
+    visits = np.array([lake.play(policy, 5, 6, rng).visits for _ in range(300)])
+    for pair in (1, 17, 65):  # down in the start, in the cell below, and after the end
+        assert stats.pearsonr(visits[:-1, pair], visits[1:, pair]).pvalue > ALPHA / 3
+
+
+def test_an_environment_is_seeded_once_a_round_and_never_twice_alike() -> None:
+    env, rng = walk(), sample_stream(SEED)
+    for _ in range(40):
+        env.play([1] * 4, 3, 2, rng)
+    given: list[int | None] = env.env.seeds  # type: ignore[attr-defined]
+    assert all(seed is None for i, seed in enumerate(given) if i % 3)
+    seeds = [seed for seed in given if seed is not None]
+    assert len(seeds) == len(set(seeds)) == 40
+    assert 2**31 < max(seeds) < 2**32  # all of 32 bits; fails with probability 2**-40
+
+
+@pytest.mark.parametrize("episodes", [1, 2500])
+def test_steps_reported_are_steps_made_and_progress_is_told(episodes: int) -> None:
+    """2500 episodes are flushed three times on the way."""
+    heard: list[int] = []
+    env, raw = walk(), Walk()
+    env.env = raw
+    with listening(lambda what, done, total: heard.append(done)):
+        seen = env.play([1] * 4, episodes, 6, sample_stream(SEED))
+    assert heard[-1] == episodes
+    assert seen.steps == raw.steps == seen.count[seen.row < 6].sum()
+    assert (len(raw.seeds), seen.count.sum()) == (episodes, 6 * episodes)
+    assert (np.diff(seen.key) > 0).all()
+
+
+class Lottery(gymnasium.Env[Any, Any]):
+    """One place; a ticket pays 0 or 4, and one in ten ends the game."""
+
+    observation_space, action_space = Discrete(1), Discrete(1)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, Info]:
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, Info]:
+        return 0, 4.0 * float(self.np_random.random() < 0.5), bool(self.np_random.random() < 0.1), False, {}
+
+
+def test_counts_of_rounds_add_up_with_the_noise_of_their_rewards() -> None:
+    """The rewards are 0 and 4 of a range of 8."""
+    lottery = rr.EpisodicEnv(Lottery(), gamma=0.9, reward_range=(-2.0, 6.0))
+    one, two = (lottery.play([0, 0], 200, 5, sample_stream(seed)) for seed in (1, 2))
+    both = one + two
+    assert (dense(both) == dense(one) + dense(two)).all()
+    assert (both.episodes, both.steps) == (400, one.steps + two.steps)
+    for seen in (one, both):
+        paid = seen.reward_sum / 4.0
+        assert seen.squares == pytest.approx(paid * (seen.count - paid) / seen.count / 4.0)
+    model = EmpiricalModel(lottery, both)
+    of_rewards = np.sqrt(model.spread**2 - model.spread_between**2)
+    assert of_rewards[:, 0] == pytest.approx([0.1 * 4.0 / 8.0 * 0.5, 0.0], rel=0.02)  # nothing after the end
+
+
+# --- masks ---------------------------------------------------------------------------------------------------------
+
+MASK = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1], [1, 0, 0]], dtype=np.int8)
+MASKED: dict[str, Any] = {"gamma": 0.9, "reward_range": (0.0, 1.0), "version": "1"}
+
+
+class Corridor(gymnasium.Env[Any, Any]):
+    """Four places, three actions; what is not allowed pays best, and is never to be tried."""
+
+    observation_space, action_space = Discrete(4, start=5), Discrete(3)
+
+    def __init__(self) -> None:
+        self.place, self.tried = 0, set[tuple[int, int]]()
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, Info]:
+        super().reset(seed=seed)
+        self.place = 0
+        return 5, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, Info]:
+        self.tried.add((self.place, int(action)))
+        reward = float(not MASK[self.place, action]) or 0.5 * float(self.place == 3)
+        self.place = int(self.np_random.integers(4))
+        return 5 + self.place, reward, False, self.np_random.random() < 0.1, {}
+
+
+def test_actions_that_are_not_allowed_are_never_tried() -> None:
+    env, algorithm = Corridor(), rr.PlugInPolicy(0.1, 0.05, 0.2, budget=2000, horizon=20)
+    problem = rr.EpisodicEnv(env, allowed=MASK, **MASKED)
+    assert problem.allowed.tolist() == [*(MASK == 1).tolist(), [True] * 3]  # after the end, all
+    run = rr.solve(problem, algorithm, shared_seed=1, sample_seed=1)
+    assert all(MASK[pair] for pair in env.tried)
+    assert all(MASK[pair] for pair in enumerate(run.policy[:4]))
+    freely = rr.solve(rr.EpisodicEnv(Corridor(), **MASKED), algorithm, shared_seed=1, sample_seed=1)
+    assert not all(MASK[pair] for pair in enumerate(freely.policy[:4]))  # the mask is what decides
+    assert problem.spec != rr.EpisodicEnv(Corridor(), **MASKED).spec
+    with pytest.raises(rr.InvalidInput, match="allowed"):
+        rr.EpisodicEnv(Corridor(), allowed=MASK[:2], **MASKED)
+
+
+# --- identity ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lake_of_our_own() -> Iterator[str]:
+    """An id of our own for code of Gymnasium, with arguments of our own; and an id for code of our own."""
+    gymnasium.register("OurLake-v0", "gymnasium.envs.toy_text.frozen_lake:FrozenLakeEnv", kwargs={"map_name": "8x8"})
+    gymnasium.register("OurWalk-v0", Walk)  # type: ignore[arg-type]  # a class makes environments
+    yield "OurLake-v0"
+    for id in ("OurLake-v0", "OurWalk-v0"):
+        del gymnasium.registry[id]
+
+
+def test_environments_of_gymnasium_are_known_by_their_ids(lake_of_our_own: str) -> None:
+    plain = rr.EpisodicEnv("FrozenLake-v1", is_slippery=False, **LAKE)
+    assert plain.spec.id == "episodes/FrozenLake-v1"
+    assert plain.spec.params == {**LAKE, "reward_range": [0.0, 1.0], "map_name": "4x4", "is_slippery": False}
+    ours = rr.EpisodicEnv(lake_of_our_own, **LAKE)
+    assert ours.spec.params["map_name"] == "8x8"  # what it was registered with is part of what it is
+    assert plain.identity is ours.identity is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        walk,
+        lambda: rr.EpisodicEnv("OurWalk-v0", gamma=0.9, reward_range=(-0.5, 1.0)),
+        lambda: rr.EpisodicEnv(gymnasium.make("FrozenLake-v1"), **LAKE),  # who knows what was done to it
+        lambda: rr.EpisodicEnv("FrozenLake-v1", desc=np.array([list("SF"), list("FG")]), **LAKE),
+    ],
+)
+@pytest.mark.usefixtures("lake_of_our_own")
+def test_somebodys_own_environment_is_known_by_its_version_alone(make: Callable[[], rr.EpisodicEnv]) -> None:
+    assert "version" in str(make().identity)
+    one, two = (walk(version=version) for version in ("1", "2"))
+    assert one.identity is two.identity is None
+    assert one.spec != two.spec
+
+
+# --- bad input -----------------------------------------------------------------------------------------------------
+
+
+class Answering(gymnasium.Env[Any, Any]):
+    """Answers as told, whatever is done."""
+
+    observation_space, action_space = Discrete(3), Discrete(2)
+
+    def __init__(self, step: Any = (1, 0.5, True, False, {}), start: Any = (0, {})) -> None:
+        self._step, self._start = step, start
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> Any:
+        super().reset(seed=seed)
+        return self._start
+
+    def step(self, action: int) -> Any:
+        return self._step
+
+
+ENDS: list[Any] = ["False", math.nan, 2, 0.5, None, []]
+REWARDS: list[Any] = [math.nan, -math.inf, 1.5, None, np.ones(2)]
+PLACES: list[Any] = [-1, 3, "1", 1.5]
+STEPS: list[Any] = [
+    *((1, 0.0, end, False, {}) for end in ENDS),
+    *((1, reward, True, False, {}) for reward in REWARDS),
+    *((place, 0.0, False, False, {}) for place in PLACES),
+    *((1, 0.0, False, "no", {}), (1, 0.0, True, {}), (1, 0.0, True, False, {}, {}), None, "abcde"),
+]
+STARTS: list[Any] = [0, np.zeros(2, dtype=int), None, (0, {}, {}), "ab", (3, {})]
+
+
+@pytest.mark.parametrize("answers", [*({"step": step} for step in STEPS), *({"start": x} for x in STARTS)], ids=str)
+def test_an_answer_of_another_form_is_refused(answers: Info) -> None:
+    with pytest.raises(rr.InvalidInput, match=r"^EpisodicEnv Answering: "):
+        rr.EpisodicEnv(Answering(**answers), **LAKE).play([0] * 4, 2, 2, sample_stream(1))
+
+
+@pytest.mark.parametrize("step", [(1, 1, 1, 0, {}), (np.int64(9), np.float32(1), np.bool_(True), np.bool_(False), {})])
+def test_numbers_of_any_kind_are_taken_and_an_observation_after_the_end_does_not_matter(step: Any) -> None:
+    seen = rr.EpisodicEnv(Answering(step), **LAKE).play([0] * 4, 2, 2, sample_stream(1))
+    assert (seen.next_state.tolist(), seen.reward_sum.tolist()) == ([3, 3], [2.0, 0.0])
+
+
+class Pair(Answering):
+    action_space: Any = MultiDiscrete([2, 2])
+
+
+BAD: dict[str, tuple[Info, str]] = {
+    "gamma": ({"gamma": 1.0}, "gamma"),
+    "no 0 after the end": ({"reward_range": (0.5, 1.0)}, "reward_range"),
+    "unknown id": ({"env": "FrozenLak-v1"}, r"Did you mean 'FrozenLake-v1'\?"),
+    "bad keyword": ({"map_name": "9x9"}, "9x9"),
+    "a time limit": ({"max_episode_steps": 5}, "time limit"),
+    "keyword for an environment": ({"env": Walk(), "map_name": "8x8"}, "without keywords"),
+    "no environment": ({"env": object()}, "gymnasium.Env"),
+    "observations": ({"env": "CartPole-v1"}, "Discrete"),
+    "actions": ({"env": Pair()}, "Discrete"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_parameters(name: str) -> None:
+    change, fragment = BAD[name]
+    with pytest.raises(rr.InvalidInput, match=fragment):
+        rr.EpisodicEnv(**{"env": "FrozenLake-v1", **LAKE, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "fragment"),
+    [
+        ({"policy": [0] * 16}, "policy"),
+        ({"policy": [4] * 17}, "0..3"),
+        ({"horizon": 0}, "horizon"),
+        ({"episodes": 0}, ""),
+    ],
+)
+def test_bad_plays(change: Info, fragment: str) -> None:
+    play: Info = {"policy": [0] * 17, "episodes": 1, "horizon": 1, "rng": sample_stream(1), **change}
+    with pytest.raises(rr.InvalidInput, match=fragment):
+        rr.EpisodicEnv("FrozenLake-v1", **LAKE).play(**play)
+
+
+def test_a_budget_of_steps_is_kept() -> None:
+    lake = rr.EpisodicEnv("FrozenLake-v1", budget=60, **LAKE)
+    assert lake.play([0] * 17, 12, 5, sample_stream(1)).episodes == 12
+    with pytest.raises(SampleSizeTooLarge, match=r"^EpisodicEnv FrozenLake-v1: 65 steps"):
+        lake.play([0] * 17, 13, 5, sample_stream(1))
+    with pytest.raises(SampleSizeTooLarge, match=r"budget=1e\+09"):
+        rr.EpisodicEnv("FrozenLake-v1", **LAKE).play([0] * 17, 2 * 10**9, 1, sample_stream(1))

@@ -307,7 +307,7 @@ def test_draws_that_cannot_be_are_refused(name: str, change: Callable[[Any], Any
     ("name", "change", "message"),
     [
         ("count", lambda count: -count, "counts must be whole"),
-        ("count", lambda count: 3 * count, "at most .* transitions"),
+        ("count", lambda count: 3 * count, "at most .* steps"),
         ("steps", lambda steps: 2 * steps, "at most .* steps"),
         ("steps", lambda steps: -steps, "at most .* steps"),
         ("episodes", lambda episodes: episodes - 1, "EpisodeCounts of .* episodes"),

@@ -97,7 +97,6 @@ def masked_tables() -> dict[str, rr.TabularMDP]:
             order_cost=1.0,
             holding_cost=0.1,
             gamma=0.8,
-            lot=1,
         ),
     }
 

@@ -185,4 +185,4 @@ def _mask(allowed: Any, columns: Columns, declared: Declared) -> tuple[Declared,
         raise InvalidInput(
             "from_transitions: allowed goes by the order of the names. Give states=... and actions=... beside it."
         )
-    return declared, Support.of("from_transitions", mask, len(states), len(actions), names=states).mask
+    return declared, Support.of("from_transitions", mask, len(states), len(actions)).mask

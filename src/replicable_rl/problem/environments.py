@@ -8,6 +8,7 @@ transition is real and is counted, what would have followed is not.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import operator
 import re
@@ -58,11 +59,8 @@ def from_gymnasium(env: str | Env[Any, Any], *, gamma: float = 0.99, **make_kwar
     gamma = check_gamma(_OWNER, gamma)
     if not isinstance(env, str):
         return _convert(_given(_OWNER, env, make_kwargs), gamma)
-    made = make_env(_OWNER, env, make_kwargs)
-    try:
-        mdp, name = _convert(made, gamma), versioned_id(env, made)
-    finally:
-        made.close()
+    with contextlib.closing(make_env(_OWNER, env, make_kwargs)) as own:
+        mdp, name = _convert(own, gamma), versioned_id(env, own)
     params = {"gamma": gamma, **make_kwargs}
     plain = all(isinstance(value, (str, int, float, bool)) and _is_plain(value) for value in params.values())
     return mdp.with_source(ObjectSpec(f"gymnasium/{name}", params)) if plain else mdp
@@ -82,14 +80,14 @@ def make_env(owner: str, env_id: str, make_kwargs: Mapping[str, Any], *, otherwi
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made: Env[Any, Any] = gymnasium.make(env_id, **make_kwargs)
+            env: Env[Any, Any] = gymnasium.make(env_id, **make_kwargs)
     except gymnasium.error.UnregisteredEnv:
         hint = did_you_mean(env_id, gymnasium.registry) or otherwise
         raise UnknownId(f"{owner}: no environment is registered as {env_id!r}.{hint}") from None
     except Exception as error:  # whatever an environment raises, its own sentence says why
-        why = f"{type(error).__name__}: {str(error).rstrip('.')}"
-        raise InvalidInput(f"{owner}: {env_id!r} cannot be made ({why}).") from error
-    return made
+        reason = f"{type(error).__name__}: {str(error).rstrip('.')}"
+        raise InvalidInput(f"{owner}: {env_id!r} cannot be made ({reason}).") from error
+    return env
 
 
 def _given(owner: str, env: object, make_kwargs: Mapping[str, Any]) -> Env[Any, Any]:
@@ -100,10 +98,10 @@ def _given(owner: str, env: object, make_kwargs: Mapping[str, Any]) -> Env[Any, 
     return cast("Env[Any, Any]", env)
 
 
-def versioned_id(env_id: str, made: Env[Any, Any]) -> str:
-    """Return the id with the version that was made: 'FrozenLake' is 'FrozenLake-v1'."""
+def versioned_id(env_id: str, env: Env[Any, Any]) -> str:
+    """Return the id with the version of the environment: 'FrozenLake' is 'FrozenLake-v1'."""
     module, colon, _ = env_id.rpartition(":")
-    return env_id if made.spec is None else f"{module}{colon}{made.spec.id}"
+    return env_id if env.spec is None else f"{module}{colon}{env.spec.id}"
 
 
 def _convert(env: Env[Any, Any], gamma: float) -> TabularMDP:
@@ -111,32 +109,32 @@ def _convert(env: Env[Any, Any], gamma: float) -> TabularMDP:
 
     bare: Any = env.unwrapped
     name, sizes = type(bare).__name__, []
-    more = {**vars(type(bare)), **vars(bare)}  # beside the interface of Gymnasium
+    extra = {**vars(type(bare)), **vars(bare)}  # beside the interface of Gymnasium
     for kind, space in (("observation_space", bare.observation_space), ("action_space", bare.action_space)):
         if not (isinstance(space, Discrete) and space.start == 0):
             raise InvalidInput(f"{_OWNER}: {name} must have a discrete {kind} that starts at 0, got {shown(space)}.")
         sizes.append(int(space.n))
-    if more.get("P") is None:
+    if extra.get("P") is None:
         raise InvalidInput(f"{_OWNER}: {name} has no table of transitions 'P'. Step it, with EpisodicEnv.")
-    if more.get("fickle_passenger"):
+    if extra.get("fickle_passenger"):
         raise InvalidInput(f"{_OWNER}: {name}.P leaves out the fickle passenger. Set fickle_passenger=False.")
     (n_states, n_actions), outcomes, ends = sizes, [], False
     for s in range(n_states):
         rows = []
         for a in range(n_actions):
             try:
-                possible = [(p, t, r, as_truth(end)) for p, t, r, end in more["P"][s][a] if p != 0.0]
+                possible = [(p, t, r, as_truth(end)) for p, t, r, end in extra["P"][s][a] if p != 0.0]
             except (LookupError, TypeError, ValueError):
                 form = "a list of (probability, next state, reward, terminated)"
                 raise InvalidInput(f"{_OWNER}: {name}.P[{s}][{a}] must be {form}.") from None
             ends = ends or any(end for *_, end in possible)
             rows.append([(p, n_states if end else t, r) for p, t, r, end in possible])
         outcomes.append(rows)
-    first = more.get("initial_state_distrib", np.full(n_states, 1.0 / n_states))
+    initial = extra.get("initial_state_distrib", np.full(n_states, 1.0 / n_states))
     if ends:
         outcomes.append([[(1.0, n_states, 0.0)]] * n_actions)
-        first = np.append(first, 0.0)
-    return TabularMDP.from_outcomes(outcomes, gamma=gamma, initial=first)
+        initial = np.append(initial, 0.0)
+    return TabularMDP.from_outcomes(outcomes, gamma=gamma, initial=initial)
 
 
 # --- episodes ------------------------------------------------------------------------------------------------------
@@ -188,14 +186,14 @@ class EpisodicEnv(Stepped, Episodic):
             )
         sizes = int(observations.n), int(actions.n), gamma, reward_range
         super().__init__(*sizes, ends=True, allowed=allowed, version=version, budget=budget)
-        made, bare = self.env.spec, self.env.unwrapped
-        self.name = type(bare).__name__ if made is None else str(made.id)
+        recipe, bare = self.env.spec, self.env.unwrapped
+        self.name = type(bare).__name__ if recipe is None else str(recipe.id)
         self._params: dict[str, Any] = {"gamma": gamma, "reward_range": list(reward_range)}
         self._is_gymnasiums_own = False
-        if made is not None and isinstance(env, str):
-            self._params |= made.kwargs
-            ours = str(made.entry_point).startswith("gymnasium.envs.") and not made.additional_wrappers
-            self._is_gymnasiums_own = ours and all(map(_is_plain, self._params.values()))
+        if recipe is not None and isinstance(env, str):
+            self._params |= recipe.kwargs
+            shipped = str(recipe.entry_point).startswith("gymnasium.envs.") and not recipe.additional_wrappers
+            self._is_gymnasiums_own = shipped and all(map(_is_plain, self._params.values()))
         self.code = () if self._is_gymnasiums_own else (bare,)
         self.first_state, self.first_action = int(observations.start), int(actions.start)
 
@@ -218,21 +216,17 @@ class EpisodicEnv(Stepped, Episodic):
         episodes = check_integer("EpisodicEnv", "episodes", episodes, low=1, high=MAX_CALLS)
         weights, horizon = self.support.probabilities("EpisodicEnv", policy), check_horizon(horizon)
         self.refuse_beyond_budget(episodes * horizon)
-        starts, steps = np.zeros(self.n_states, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        played = merge_tallies(self._batches(weights, episodes, horizon, rng, starts, steps), self.reward_range)
-        return episode_counts(self, played, episodes, int(steps[0]), starts)
+        starts = np.zeros(self.n_states, dtype=np.int64)
+        played = merge_tallies(self._batches(weights, episodes, horizon, rng, starts), self.reward_range)
+        state = played[0] // (self.n_actions * self.n_states)
+        steps = int(played[1][state < self.n_states - 1].sum())  # those after the end are not played
+        return episode_counts(self, played, episodes, steps, starts)
 
     def _batches(
-        self,
-        weights: NDArray[np.float64],
-        episodes: int,
-        horizon: int,
-        rng: np.random.Generator,
-        starts: NDArray[np.int64],
-        steps: NDArray[np.int64],
+        self, weights: NDArray[np.float64], episodes: int, horizon: int, rng: np.random.Generator, starts: NDArray[Any]
     ) -> Iterator[Tally]:
-        """Play on, and yield what was seen now and then; ``starts`` and ``steps`` count along."""
-        seed: int | None = int(rng.integers(2**63)) >> 31  # 32 bits, for many take no more
+        """Play on, and yield what was seen now and then; ``starts`` counts along."""
+        seed: int | None = int(rng.integers(2**63)) >> 31  # 32 bits: some environments take no more
         choice, end, left_over = np.cumsum(weights, axis=1), self.n_states - 1, 0
         choice[choice == choice[:, -1:]] = 1.0  # rounding must not let an action come after those that may be
         low, high = self.reward_range
@@ -242,7 +236,7 @@ class EpisodicEnv(Stepped, Episodic):
             state = self.state_of(first_observation(self, self.env, seed))
             seed = None  # later resets go on with the environment's own stream
             starts[state] += 1
-            for left in range(horizon - 1, -1, -1):
+            for remaining in range(horizon - 1, -1, -1):
                 action = min(int(np.searchsorted(choice[state], rng.random(), side="right")), self.n_actions - 1)
                 observation, reward, terminated, truncated = take_step(self, self.env, action + self.first_action)
                 successor = end if terminated else self.state_of(observation)
@@ -251,11 +245,10 @@ class EpisodicEnv(Stepped, Episodic):
                 keys.append((state * self.n_actions + action) * self.n_states + successor)
                 rewards.append(reward)
                 state = successor
-                left_over += left if terminated else 0
+                left_over += remaining if terminated else 0
                 if terminated or truncated:
                     break
             if (episode + 1) % _BATCH == 0 or episode + 1 == episodes:
-                steps += len(keys)
                 yield tally_of(np.array(keys, dtype=np.int64), np.array(rewards), self.reward_range)
                 keys, rewards = [], []
         if left_over:  # the rest of the episodes that ended early, spent in the extra state without reward
@@ -304,8 +297,6 @@ def take_step(owner: object, env: Any, action: Any) -> tuple[Any, float, bool, b
     answer = env.step(action)
     try:
         observation, reward, terminated, truncated, _ = answer
-        if isinstance(reward, str):  # which Python would read
-            raise TypeError
         return observation, float(reward), as_truth(terminated), as_truth(truncated)
     except (TypeError, ValueError):
         form = "(observation, reward, terminated, truncated, info)"

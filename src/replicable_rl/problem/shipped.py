@@ -66,9 +66,7 @@ def gridworld(
     rewards = _check_goals(goals)
     lines = _read_lines(layout)
     cells = np.array([list(line) for line in lines])
-    unknown = np.argwhere(~np.isin(cells, [_WALL, _FREE, _START, *rewards]))
-    if unknown.size:
-        row, column = unknown[0].tolist()
+    for row, column in np.argwhere(~np.isin(cells, [_WALL, _FREE, _START, *rewards])).tolist():
         raise InvalidInput(
             f"gridworld: {lines[row][column]!r} at row {row}, column {column} is not one of '{_WALL}', '{_FREE}', "
             f"'{_START}' and the goals {', '.join(map(repr, rewards))}."
@@ -140,24 +138,20 @@ def _read_lines(layout: object) -> tuple[str, ...]:
     if not (isinstance(layout, Sequence) and layout and all(isinstance(line, str) for line in layout)):
         raise InvalidInput(f"gridworld: layout must be a string or a list of strings, got {shown(layout)}.")
     lines = tuple(line.strip() for line in layout)
-    for row, line in enumerate(lines):
-        if len(line) != len(lines[0]):
-            raise InvalidInput(
-                f"gridworld: the lines of a map must have one length, line {row} has {len(line)} characters and "
-                f"line 0 has {len(lines[0])}. Fill up with '{_WALL}'."
-            )
+    if len(lengths := {len(line) for line in lines}) > 1:
+        raise InvalidInput(
+            f"gridworld: the lines of a map must have one length, got {lengths}. Fill up with '{_WALL}'."
+        )
     return lines
 
 
 def _check_goals(goals: Any) -> dict[str, float]:
-    taken, letters = f"{_WALL}{_FREE}{_START}/", list(goals) if isinstance(goals, Mapping) else []
-    one = all(isinstance(letter, str) and len(letter.strip()) == 1 and letter not in taken for letter in letters)
-    if not (letters and one):
+    letters = [str(letter) for letter in goals] if isinstance(goals, Mapping) else []
+    if not letters or any(len(letter.strip()) != 1 or letter in f"{_WALL}{_FREE}{_START}/" for letter in letters):
         form = "characters, no space and none of '#', '.', 'S' and '/', to rewards, as in {'G': 1.0}"
         raise InvalidInput(f"gridworld: goals must map {form}, got {shown(goals)}.")
-    names = {letter: f"goals[{letter!r}]" for letter in letters}
-    bounds: dict[str, Any] = {"low": -np.inf, "high": np.inf, "rule": "a finite number"}
-    return {letter: check_real("gridworld", name, goals[letter], **bounds) for letter, name in names.items()}
+    rewards = (check_real("gridworld", "goals", r, low=-np.inf, high=np.inf, rule="finite") for r in goals.values())
+    return dict(zip(letters, rewards, strict=True))
 
 
 # --- textbook problems ------------------------------------------------------------------------------------------
@@ -297,7 +291,6 @@ def inventory(
     order_cost: float = 2.0,
     holding_cost: float = 0.1,
     gamma: float = 0.95,
-    lot: int = 1,
 ) -> TabularMDP:
     """Build a store: order in the evening, sell the next day, lose what cannot be served.
 
@@ -307,8 +300,7 @@ def inventory(
 
         price * sold - unit_cost * a' - order_cost * [a' > 0] - holding_cost * left
 
-    is random given the state and the action. The store opens empty. With a ``lot`` of several units action a orders
-    a lots.
+    is random given the state and the action. The store opens empty.
 
     A fixed cost per order makes it worth waiting: order up to a level, but only when low.
 
@@ -322,11 +314,8 @@ def inventory(
     price, unit_cost = _amounts(owner, price=price, unit_cost=unit_cost)
     order_cost, holding_cost = _amounts(owner, order_cost=order_cost, holding_cost=holding_cost)
     gamma = check_gamma(owner, gamma)
-    lot = check_integer(owner, "lot", lot, low=1, high=capacity)
-
     levels = np.arange(capacity + 1)
-    orders = levels[: -(-capacity // lot) + 1] * lot
-    arrived = np.minimum(orders, capacity - levels[:, None])  # (S, A)
+    arrived = np.minimum(levels, capacity - levels[:, None])  # (S, A)
     offered = levels[:, None] + arrived
     sold = offered[:, :, None] - levels  # (S, A, S); negative where the next state is impossible
     paid = unit_cost * arrived + order_cost * (arrived > 0)
@@ -337,7 +326,7 @@ def inventory(
         layout="sas",
         initial=levels == 0,
         labels=Labels(
-            states=tuple(f"stock {n}" for n in levels.tolist()), actions=tuple(f"order {n}" for n in orders.tolist())
+            states=tuple(f"stock {n}" for n in levels.tolist()), actions=tuple(f"order {n}" for n in levels.tolist())
         ),
     )
 
@@ -441,12 +430,11 @@ def _left_over(capacity: int, demand: float) -> NDArray[np.float64]:
     return table
 
 
-def _probabilities(owner: str, **given: object) -> list[float]:
-    rule = "a number in [0, 1]"
-    return [check_real(owner, name, value, low=0.0, high=1.0, rule=rule) for name, value in given.items()]
+def _probabilities(owner: str, **values: object) -> list[float]:
+    return [check_real(owner, name, x, low=0.0, high=1.0, rule="a number in [0, 1]") for name, x in values.items()]
 
 
-def _amounts(owner: str, **given: object) -> list[float]:
+def _amounts(owner: str, **values: object) -> list[float]:
     """Return prices, costs or other amounts: 0 or more."""
     rule = f"a number from 0 to {_LARGEST:.0f}"
-    return [check_real(owner, name, value, low=0.0, high=_LARGEST, rule=rule) for name, value in given.items()]
+    return [check_real(owner, name, x, low=0.0, high=_LARGEST, rule=rule) for name, x in values.items()]

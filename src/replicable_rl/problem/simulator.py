@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.errors import InvalidInput, check_flag, shown
+from replicable_rl.errors import InvalidInput, check_flag, check_numbers, shown
 from replicable_rl.problem.source import BUDGET, Generative, Stepped
 from replicable_rl.progress import report
 from replicable_rl.runs import ObjectSpec
@@ -69,9 +69,9 @@ class Simulator(Stepped, Generative):
         budget: int = BUDGET,
         allowed: ArrayLike | None = None,
     ) -> None:
-        for what, given in (("step", step), ("step_many", step_many)):
-            if not callable(given) and (given is not None or what == "step"):
-                raise InvalidInput(f"Simulator: {what} must be callable, got {shown(given)}.")
+        for name_of, function in (("step", step), ("step_many", step_many)):
+            if not callable(function) and (function is not None or name_of == "step"):
+                raise InvalidInput(f"Simulator: {name_of} must be callable, got {shown(function)}.")
         self.step, self.step_many = step, step_many
         self.code = (step,) if step_many is None else (step, step_many)
         named = step if isinstance(step, (FunctionType, MethodType)) else type(step)
@@ -86,9 +86,9 @@ class Simulator(Stepped, Generative):
         """A simulator is known by its name, version and sizes; its runs cannot be rebuilt from a record."""
         sizes = {"n_states": self.n_states, "n_actions": self.n_actions, "gamma": self.gamma}
         kind = ({"many": True} if self.step_many else {}) | ({"ends": True} if self.ends else {})
-        first = {} if self.initial is None else {"initial": self.initial.tolist()}
-        told = {"name": self.name, **sizes, "reward_range": self.reward_range, **kind, **first, **self.known_by}
-        return ObjectSpec("simulator", told)
+        start = {} if self.initial is None else {"initial": self.initial.tolist()}
+        params = {"name": self.name, **sizes, "reward_range": self.reward_range, **kind, **start, **self.known_by}
+        return ObjectSpec("simulator", params)
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""
@@ -118,36 +118,30 @@ class Simulator(Stepped, Generative):
         self, state: NDArray[np.int64], action: NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Step once from every state, and return next states and rewards; after the end comes the last state."""
-        form, columns = ("next state", "reward", "done")[: 2 + self.ends], []
+        form = ("next state", "reward", "done")[: 2 + self.ends]
         if self.step_many is not None:
-            who, answers = "step_many", [self.step_many(state.copy(), action.copy(), rng)]  # may write there
+            function, answers = "step_many", [self.step_many(state.copy(), action.copy(), rng)]  # may write there
         else:
             pairs = zip(state.tolist(), action.tolist(), strict=True)
-            who, answers = "step", [self.step(s, a, rng) for s, a in pairs]
+            function, answers = "step", [self.step(s, a, rng) for s, a in pairs]
         for answer in answers:
             if not isinstance(answer, (tuple, list)) or len(answer) != len(form):
-                raise InvalidInput(f"{self}: {who} must return ({', '.join(form)}), got {shown(answer)}.")
-        for i, (name, kinds) in enumerate(zip(form, ("iu", "fiu", "b"), strict=False)):
-            try:
-                column = np.asarray([answer[i] for answer in answers] if self.step_many is None else answers[0][i])
-            except ValueError:  # rows of several lengths
-                column = np.empty(0)
-            if column.shape != state.shape or column.dtype.kind not in kinds:
-                rule = {"iu": "integers", "fiu": "numbers", "b": "True or False"}[kinds]
-                raise InvalidInput(
-                    f"{self}: the {name} of {who} must be {rule}, one for each state asked; got {column.dtype} of "
-                    f"shape {column.shape}."
-                )
-            columns.append(column)
-        successor, reward, *done = columns
-        over = done[0] if done else np.zeros(state.shape, dtype=np.bool_)
-        low, high = self.reward_range
-        outside = ((successor < 0) | (successor >= self.stepped_states)) & ~over  # where it ended, nobody is
-        for bad, values, rule in (
-            (outside, successor, f"next states must lie in 0..{self.stepped_states - 1}"),
-            (~((reward >= low) & (reward <= high)), reward, f"rewards must lie in reward_range [{low:g}, {high:g}]"),
+                raise InvalidInput(f"{self}: {function} must return ({', '.join(form)}), got {shown(answer)}.")
+        columns = answers[0] if self.step_many is not None else zip(*answers, strict=True)
+        owner, names = str(self), (f"the {name} of {function}" for name in form)
+        arrays = [check_numbers(owner, name, column) for name, column in zip(names, columns, strict=True)]
+        if any(array.shape != state.shape for array in arrays):
+            shapes = [array.shape for array in arrays]
+            raise InvalidInput(f"{self}: {function} must return one of {form} for each of {state.shape}, got {shapes}.")
+        successor, reward, *done = arrays
+        (low, high), last = self.reward_range, self.stepped_states - 1
+        over = done[0] != 0.0 if done else np.zeros(state.shape, dtype=np.bool_)
+        inside = (successor >= 0) & (successor <= last) & (successor == np.floor(successor)) | over
+        for good, values, rule in (
+            (inside, successor, f"next states must lie in 0..{last}"),
+            ((reward >= low) & (reward <= high), reward, f"rewards must lie in reward_range [{low:g}, {high:g}]"),
         ):
-            if bad.any():
-                i = int(np.argmax(bad))
+            if not good.all():
+                i = int(np.argmin(good))
                 raise InvalidInput(f"{self}: {rule}, got {values[i]:g} from state {state[i]}, action {action[i]}.")
-        return np.where(over, self.n_states - 1, successor.astype(np.int64)), reward.astype(np.float64, copy=False)
+        return np.where(over, self.n_states - 1, successor).astype(np.int64), reward

@@ -15,7 +15,6 @@ values gives it the value -inf, which no maximum takes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -56,18 +55,8 @@ class Support:
     mask: NDArray[np.bool_]
 
     @staticmethod
-    def of(
-        owner: str,
-        allowed: ArrayLike | None,
-        n_states: int,
-        n_actions: int,
-        *,
-        names: Sequence[object] | None = None,
-    ) -> Support:
-        """Return the support that a table of truth values, or of 0 and 1, says; None: every action in every state.
-
-        An error calls a state by its name where states have ``names``, else by its number.
-        """
+    def of(owner: str, allowed: ArrayLike | None, n_states: int, n_actions: int) -> Support:
+        """Return the support that a table of truth values, or of 0 and 1, states; None: every action in every state."""
         shape = n_states, n_actions
         if allowed is None:
             return Support(np.broadcast_to(np.True_, shape))
@@ -77,11 +66,9 @@ class Support:
                 f"{owner}: allowed must be an (S, A) = {shape} table of True and False, got {shown(allowed)}."
             )
         mask = flags != 0
-        stuck = ~mask.any(axis=1)
-        if stuck.any():
-            state = int(np.argmax(stuck))
-            name = state if names is None else shown(names[state])
-            raise InvalidInput(f"{owner}: every state needs an action that is allowed, state {name} has none.")
+        if not mask.any(axis=1).all():
+            state = int(np.argmin(mask.any(axis=1)))
+            raise InvalidInput(f"{owner}: every state needs an action that is allowed, state {state} has none.")
         mask.setflags(write=False)
         return Support(mask)
 
@@ -416,75 +403,65 @@ def as_source(problem: object) -> Source:
 
 def check_drawn(source: Foreign, counts: OutcomeCounts, calls: int) -> None:
     """Refuse counts that are not those of ``calls`` successors of every pair."""
-    who, n_rows = source.owner, source.n_states * source.n_actions
+    n_rows, A = source.n_states * source.n_actions, source.n_actions
     if not isinstance(counts, OutcomeCounts) or counts.calls != calls:
-        raise InvalidInput(f"{who}: draw must return OutcomeCounts of {calls} calls, got {shown(counts)}.")
+        raise InvalidInput(f"{source.owner}: draw must return OutcomeCounts of {calls} calls, got {shown(counts)}.")
     ends = counts.indptr
     if ends.shape != (n_rows + 1,) or ends.dtype.kind != "i" or ends[0] != 0 or (np.diff(ends) < 0).any():
-        raise InvalidInput(f"{who}: the indptr of draw must rise from 0 and have S*A + 1 = {n_rows + 1} integers.")
+        rule = f"rise from 0 and have S*A + 1 = {n_rows + 1} integers"
+        raise InvalidInput(f"{source.owner}: the indptr of draw must {rule}, got {shown(ends)}.")
     _check_outcomes(source, "draw", int(ends[-1]), counts.row, counts.next_state, counts.count, counts.reward)
     total = sums(counts.row, counts.count.astype(np.float64), n_rows)
-    asked = source.support.settle(np.full(n_rows, float(calls)), 0.0)
-    bad = np.abs(total - asked) > (_ROUNDING * calls if calls > 2**53 else 0.0)  # up to there, sums are exact
+    expected = source.support.settle(np.full(n_rows, float(calls)), 0.0)
+    bad = np.abs(total - expected) > (_ROUNDING * calls if calls > 2**53 else 0.0)  # up to there, sums are exact
     if bad.any():
         row = int(np.argmax(bad))
         raise InvalidInput(
-            f"{who}: draw must return {asked[row]:.17g} successors of state {row // source.n_actions}, action "
-            f"{row % source.n_actions}, got {total[row]:.17g}. Count each call once, and nothing else."
+            f"{source.owner}: draw must return {expected[row]:.17g} successors of state {row // A}, action {row % A}, "
+            f"got {total[row]:.17g}. Count each call once, and nothing else."
         )
 
 
 def check_played(source: Foreign, seen: EpisodeCounts, episodes: int, horizon: int) -> None:
     """Refuse counts that are not those of so many episodes, none of them longer than the horizon."""
-    who, S, A = source.owner, source.n_states, source.n_actions
+    owner, S, A = source.owner, source.n_states, source.n_actions
     if not isinstance(seen, EpisodeCounts) or seen.episodes != episodes:
-        raise InvalidInput(f"{who}: play must return EpisodeCounts of {episodes} episodes, got {shown(seen)}.")
-    key = seen.key
+        raise InvalidInput(f"{owner}: play must return EpisodeCounts of {episodes} episodes, got {shown(seen)}.")
+    key, starts, limit = seen.key, seen.starts, float(episodes) * horizon
     rises = key.ndim == 1 and key.dtype.kind == "i" and bool((np.diff(key) > 0).all())
     if (seen.n_states, seen.n_actions) != (S, A) or not rises or not ((key >= 0) & (key < S * A * S)).all():
         raise InvalidInput(
-            f"{who}: the keys of play must be (s*A + a)*S + s', sorted, each once, with S={S} and A={A}."
+            f"{owner}: the keys of play must be (s*A + a)*S + s', sorted, each once, with S={S} and A={A}."
         )
-    mean = seen.excess  # where it is not as long as the keys, it is refused
+    mean = seen.excess  # refused where its length is not that of the keys
     if np.shape(seen.excess) == np.shape(seen.count) == key.shape:
         mean = seen.low + seen.excess / np.where(seen.count > 0.0, seen.count, 1.0)
     _check_outcomes(source, "play", key.size, seen.row, seen.next_state, seen.count, mean)
     if (seen.count[~source.support.of_rows[seen.row]] > 0.0).any():
-        raise InvalidInput(f"{who}: play must take no action that is not allowed. Follow the policy.")
-    most = float(episodes) * horizon
-    for what, many in (("transitions", float(seen.count.sum())), ("steps", float(seen.steps))):
-        if not 0.0 <= many <= most * (1.0 + _ROUNDING):
-            raise InvalidInput(
-                f"{who}: {episodes} episodes of {horizon} steps have at most {most:.17g} {what}, got {many:.17g}. "
-                "Count each step once, and end an episode at the horizon."
-            )
-    starts = seen.starts
-    if starts is not None and (starts.shape != (S,) or (starts < 0).any() or abs(starts.sum() - episodes) > 0.5):
+        raise InvalidInput(f"{owner}: play must take no action that is not allowed. Follow the policy.")
+    steps = max(float(seen.count.sum()), float(seen.steps))
+    if not (seen.steps >= 0 and steps <= limit * (1.0 + _ROUNDING)):
         raise InvalidInput(
-            f"{who}: the starts of play must count the {episodes} episodes by the {S} states that they began in, got "
-            f"{shown(starts)}."
+            f"{owner}: {episodes} episodes of {horizon} steps have at most {limit:.17g} steps, got {steps:.17g}. "
+            "Count each step once, and end an episode at the horizon."
         )
+    if starts is not None and (starts.shape != (S,) or (starts < 0).any() or abs(starts.sum() - episodes) > 0.5):
+        rule = f"count the {episodes} episodes by the {S} states that they began in"
+        raise InvalidInput(f"{owner}: the starts of play must {rule}, got {shown(starts)}.")
 
 
 def _check_outcomes(
-    source: Foreign,
-    method: str,
-    size: int,
-    row: NDArray[np.int64],
-    successor: NDArray[Any],
-    count: NDArray[Any],
-    reward: NDArray[Any],
+    source: Foreign, method: str, size: int, row: NDArray[np.int64], successor: Any, count: Any, reward: Any
 ) -> None:
-    """Refuse counts, next states and rewards that there cannot be; the reward of what was not seen may be anything."""
-    who, (low, high) = source.owner, source.reward_range
+    """Refuse counts, next states and rewards that there cannot be; the reward of a count of 0 may be anything."""
+    owner, (low, high), A = source.owner, source.reward_range, source.n_actions
     for name, kinds, column in (("next_state", "i", successor), ("count", "iuf", count), ("reward", "iuf", reward)):
         if not isinstance(column, np.ndarray) or column.shape != (size,) or column.dtype.kind not in kinds:
-            raise InvalidInput(
-                f"{who}: the {name} of {method} must hold {size} numbers, one for each outcome, got {shown(column)}."
-            )
+            rule = f"hold {size} numbers, one for each outcome"
+            raise InvalidInput(f"{owner}: the {name} of {method} must {rule}, got {shown(column)}.")
     slack = _ROUNDING * max(abs(low), abs(high))
     inside = (reward >= low - slack) & (reward <= high + slack) | (count == 0) & np.isfinite(reward)
-    inside |= source.known_rewards is not None  # nobody looks at them
+    inside |= source.known_rewards is not None  # then no algorithm reads them
     nowhere = (successor < 0) | (successor >= source.n_states)
     for bad, values, rule in (
         (~(count >= 0) | (count != np.rint(count)), count, "counts must be whole numbers, none below 0"),
@@ -493,8 +470,8 @@ def _check_outcomes(
     ):
         if bad.any():
             i = int(np.argmax(bad))
-            s, a = divmod(int(row[i]), source.n_actions)
-            raise InvalidInput(f"{who}: {rule}, got {values[i]:.17g} of state {s}, action {a}. Mend its {method}.")
+            pair = f"state {row[i] // A}, action {row[i] % A}"
+            raise InvalidInput(f"{owner}: {rule}, got {values[i]:.17g} of {pair}. Mend its {method}.")
 
 
 # --- parameters ---------------------------------------------------------------------------------------------------
@@ -524,10 +501,10 @@ def check_gamma(owner: str, gamma: object) -> float:
 def check_range(owner: str, reward_range: object) -> tuple[float, float]:
     """Return the bounds of the rewards: two finite numbers, the lower one first."""
     rule = "two finite numbers"
-    bounds = reward_range.tolist() if isinstance(reward_range, np.ndarray) else reward_range
-    if not (isinstance(bounds, (tuple, list)) and len(bounds) == 2):
+    bounds = check_numbers(owner, "reward_range", reward_range)
+    if bounds.shape != (2,):
         raise InvalidInput(f"{owner}: reward_range must be {rule}, got {shown(reward_range)}.")
-    low, high = (check_real(owner, "reward_range", one, low=-np.inf, high=np.inf, rule=rule) for one in bounds)
+    low, high = (check_real(owner, "reward_range", x, low=-np.inf, high=np.inf, rule=rule) for x in bounds.tolist())
     if low > high:
         raise InvalidInput(f"{owner}: reward_range must be (low, high) with low <= high, got {shown(reward_range)}.")
     return low, high

@@ -187,7 +187,7 @@ class TabularMDP(Generative, Episodic, Artifact):
         n_actions = check_integer("TabularMDP", "n_actions", n_actions, low=1, high=2**31 - 1)
         n_states, _ = check_sizes("TabularMDP", (rows.indptr.size - 1) // n_actions, n_actions)  # before it is copied
         labels = check_labels(labels, n_states, n_actions)
-        given = Support.of("TabularMDP", allowed, n_states, n_actions, names=labels.states)
+        given = Support.of("TabularMDP", allowed, n_states, n_actions)
         estimated = check_flag("TabularMDP", "estimated", estimated)
         checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions, given, estimated=estimated)
         self.__dict__.update(

@@ -38,7 +38,7 @@ from replicable_rl.theory import Units
 from replicable_rl.theory.decisions import EXACT, POWER, ROUNDING, SOFTENING, Sizes
 
 if TYPE_CHECKING:
-    from replicable_rl.planning._following import Following
+    from replicable_rl.planning._sweeps import Following
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -156,7 +156,7 @@ class EmpiricalModel:
     @cached_property
     def following(self) -> Following:
         """What follows policies through the model."""
-        from replicable_rl.planning._following import Following
+        from replicable_rl.planning._sweeps import Following
 
         return Following(self.table)
 
@@ -201,7 +201,7 @@ class EmpiricalModel:
 
         A loss of more than ``enough`` need not be known.
         """
-        from replicable_rl.planning._following import weighted_sum
+        from replicable_rl.planning._sweeps import weighted_sum
 
         gap, horizon = self.gap_of(policy), 1.0 / (1.0 - self.gamma)
         if self.following.pays:
