@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -132,8 +131,7 @@ def test_false_alarms_of_rewards_are_as_rare_as_declared(law: str) -> None:
         key = rng.integers(8, size=8_400) * 2
         table = np.zeros((key.size, 2), dtype=np.int64)
         table[:400, 0], table[400:, 1] = 1, 1
-        sizes: Any = SimpleNamespace(n_states=2, n_actions=1)
-        found = samples.difference_of(sizes, key, rewards, table, 2.0**-5)
+        found = samples.difference_of(2, 1, key, rewards, table, 2.0**-5)
         alarms += found is not None and found.p_value < 0.01
     assert alarms <= allowed(0.01, times)
 

@@ -15,7 +15,7 @@ from replicable_rl.errors import InvalidInput, shown, speaking_as
 from replicable_rl.files import load_artifact
 from replicable_rl.logs import Bins, Dataset, align, from_logs, from_transitions
 from replicable_rl.logs.process import WHOLE
-from replicable_rl.logs.several import named_logs
+from replicable_rl.logs.reading import named_logs
 
 _option = functools.partial(Option, rich_help_panel="Columns of a log")
 

@@ -1,17 +1,16 @@
 """Recorded data: counts from logs, where the rows are."""
 
-from replicable_rl.logs.dataset import Dataset, Flaws
+from replicable_rl.logs.dataset import Dataset, Flaws, Summary
 from replicable_rl.logs.process import Bins, Process
-from replicable_rl.logs.reading import from_transitions
-from replicable_rl.logs.samples import Homogeneity, same_process
-from replicable_rl.logs.several import align, compare_logs, from_logs
-from replicable_rl.logs.summary import Summary
+from replicable_rl.logs.reading import Logs, align, compare_logs, from_logs, from_transitions, same_process
+from replicable_rl.logs.samples import Homogeneity
 
 __all__ = [
     "Bins",
     "Dataset",
     "Flaws",
     "Homogeneity",
+    "Logs",
     "Process",
     "Summary",
     "align",

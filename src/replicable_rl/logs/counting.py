@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.logs.dataset import NO_FLAWS, Flaws
 from replicable_rl.logs.process import EXACT, WHOLE, Bins, Declared, Label
-from replicable_rl.logs.sources import PARTS, WRITTEN, Relation, sort_of, the
+from replicable_rl.logs.sources import NOTHING, PARTS, WRITTEN, Relation, sort_of, the
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -139,7 +139,6 @@ class Count:
         self._check(at, is_done, states, actions, (low, high))
         starts, flaws = self._walked(states) if "episode" in self.columns.uses else (None, NO_FLAWS)
         self._refuse()
-        ended = _counts_of(states, at["t"][is_done], at["n"][is_done]) if self.has_done and self.has_next else None
         s, a, t = states.number[at["s"]], actions.number[at["a"]], np.where(is_done, -1, states.number[at["t"]])
         order = np.lexsort((reward, t, a, s))  # several values may be one name, and all ends are one next state
         columns = [column[order] for column in (s, a, t, reward)]
@@ -149,7 +148,7 @@ class Count:
         if width:
             total = (upper.astype(object) * int(_HALF) + lower).astype(np.float64)
             reward = np.clip(into_stretches(total / n / scale(low, high), reward, width), low, high)
-        more = {"early": early if is_timed else None, "starts": starts, "ended": ended, "width": width, "flaws": flaws}
+        more = {"early": early if is_timed else None, "starts": starts, "width": width, "flaws": flaws}
         return Counted(states.labels, actions.labels, (s, a, t, reward, n), (low, high), more)
 
     # --- rows ------------------------------------------------------------------------------------------------
@@ -199,7 +198,8 @@ class Count:
     def _parts_of(self, use: str) -> Iterator[str]:
         """Yield the queries for the parts of a name: the values, or the numbers of their bins."""
         for name, bins in zip(self.columns.of(use), self.columns.bins_of(use), strict=True):
-            value, kind = self.columns.sql(name), self.log.kinds[name]
+            kind = self.log.kinds[name]
+            value = "NULL" if kind == NOTHING else self.columns.sql(name)
             yield value if bins is None else _bin(_as_number(value, kind), bins)
 
     def _order(self) -> str:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from replicable_rl.canonical import Json, json_digest
+from replicable_rl.canonical import Json, json_digest, json_text
 from replicable_rl.display import short_repr
 from replicable_rl.errors import (
     InvalidInput,
@@ -214,13 +214,20 @@ def as_label(label: Any) -> Label:
     )
 
 
-def _told_apart(labels: tuple[Label, ...]) -> tuple[str, ...]:
-    """Return labels as texts; as Python writes them where two would look alike, such as 1 and "1".
+def spoken(label: Label) -> str:
+    """Return a label as a text for people; of several parts, one that holds a comma or a quote stands in quotes.
 
-    >>> _told_apart(((0, "a"), (1, "b"))), _told_apart((1, "1"))
-    (('0, a', '1, b'), ('1', "'1'"))
+    >>> print(spoken(("b", 0)), spoken(("p", "q, r")), spoken(("p, q", "r")), sep=" | ")
+    b, 0 | p, "q, r" | "p, q", r
     """
-    names = tuple(", ".join(map(str, label)) if isinstance(label, tuple) else str(label) for label in labels)
+    parts = map(str, label if isinstance(label, tuple) else ())
+    plain = (part if part == part.strip() != "" and not set(part) & {",", '"'} else json_text(part) for part in parts)
+    return ", ".join(plain) if isinstance(label, tuple) else str(label)
+
+
+def _told_apart(labels: tuple[Label, ...]) -> tuple[str, ...]:
+    """Return labels as texts; as Python writes them where two would look alike, such as 1 and "1"."""
+    names = tuple(map(spoken, labels))
     return names if len(set(names)) == len(names) else tuple(map(repr, labels))
 
 

@@ -1,19 +1,31 @@
-"""From a log to a data set: which column is what, which names there are, in which range rewards lie."""
+"""From a log to a data set, and from several logs to samples of one process.
+
+A log seldom holds all names of its process. The names of several logs are those of all of them together, in one order,
+and their range of rewards is that of all rewards.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.errors import InvalidInput, check_choice, shown, speaking_as
+from replicable_rl.display import short_repr
+from replicable_rl.errors import InvalidInput, check_choice, check_in_open_interval, shown, speaking_as
 from replicable_rl.logs.counting import Count
 from replicable_rl.logs.dataset import Dataset
-from replicable_rl.logs.process import END, Declared, Process, bins_of, check_names, initial_of
+from replicable_rl.logs.process import END, Declared, Label, Process, bins_of, check_names, initial_of
+from replicable_rl.logs.samples import ALARM, Homogeneity, difference_of
 from replicable_rl.logs.sources import PARTS, Columns, header_of, opened
 from replicable_rl.problem.source import Support, check_gamma, check_range
+from replicable_rl.progress import bar_where_it_is_seen, track
+from replicable_rl.runs import Logged, Run
+from replicable_rl.wording import brief
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,10 +140,8 @@ def from_transitions(
         None if rows is None else tuple(map(tuple, rows)),
     )
     s, a, successor, earnings, count = counted.outcomes
-    more = counted.more | {
-        name: None if counted.more[name] is None else np.append(counted.more[name], [0] * ends)
-        for name in ("starts", "ended")
-    }
+    starts = counted.more["starts"]
+    more = counted.more | {"starts": None if starts is None else np.append(starts, [0] * ends)}
     return Dataset(process, s, a, np.where(successor < 0, end, successor), earnings, count, **more)
 
 
@@ -186,3 +196,322 @@ def _mask(allowed: Any, columns: Columns, declared: Declared) -> tuple[Declared,
             "from_transitions: allowed goes by the order of the names. Give states=... and actions=... beside it."
         )
     return declared, Support.of("from_transitions", mask, len(states), len(actions)).mask
+
+
+# --- several logs -------------------------------------------------------------------------------------------------
+
+
+def from_logs(sources: Any, *, gamma: float | None = None, **options: Any) -> dict[str, Dataset]:
+    """Count the transitions of several logs as samples of one process.
+
+    Parameters
+    ----------
+    sources : list, or dict of names and sources
+        Each is what :func:`from_transitions` takes.
+    gamma : float
+        Discount in [0, 1).
+    **options
+        Columns and bounds, as for :func:`from_transitions`, for all logs alike.
+
+    Returns
+    -------
+    dict of str and Dataset
+        The logs by their names: what was given, or their files, or "log 1", "log 2", ... ``rr.audit`` takes it.
+
+    Examples
+    --------
+    >>> one = {"state": ["a", "b"], "action": [0, 1], "reward": [0, 1], "next_state": ["b", "a"]}
+    >>> two = {"state": ["a", "c"], "action": [0, 0], "reward": [2, 0], "next_state": ["c", "a"]}
+    >>> logs = from_logs([one, two], gamma=0.9)
+    >>> logs["log 2"].process.states, logs["log 1"].reward_range
+    (('a', 'b', 'c'), (0.0, 2.0))
+    """
+    named = named_logs("from_logs", sources)
+    return align({name: from_transitions(source, gamma=gamma, **options) for name, source in named.items()})
+
+
+def align(logs: Any) -> dict[str, Dataset]:
+    """Give logs one process: the names of all of them, and the range of all their rewards.
+
+    Parameters
+    ----------
+    logs : list of Dataset, or dict of names and Datasets
+        With one discount; of states and actions that are named alike.
+
+    Returns
+    -------
+    dict of str and Dataset
+        The same counts under the common names. Logs of one process stay as they are.
+
+    Examples
+    --------
+    >>> log = {"state": ["a"], "action": ["go"], "reward": [1], "next_state": ["a"]}
+    >>> other = {"state": ["b"], "action": ["stay"], "reward": [0], "next_state": ["b"]}
+    >>> one, two = align([from_transitions(part, gamma=0.5) for part in (log, other)]).values()
+    >>> one.process == two.process, one.process.actions
+    (True, ('go', 'stay'))
+    """
+    named = datasets("align", logs)
+    processes = {name: data.process for name, data in named.items()}
+    if len(set(processes.values())) == 1:
+        return named
+    common = _common(processes)
+    return {name: _moved(data, common) for name, data in named.items()}
+
+
+def datasets(owner: str, logs: Any) -> dict[str, Dataset]:
+    """Return logs by their names; what is none is refused."""
+    named = named_logs(owner, logs)
+    for name, data in named.items():
+        if not isinstance(data, Dataset):
+            raise InvalidInput(f"{owner}: {name} must be a Dataset, as from_logs returns them, got {shown(data)}.")
+    return named
+
+
+def named_logs(owner: str, logs: Any) -> dict[str, Any]:
+    """Return what was given by its names: those of a dictionary, of files, or numbers.
+
+    >>> list(named_logs("audit", ["/data/spring/log.csv", "/data/autumn/log.csv"]))
+    ['spring/log.csv', 'autumn/log.csv']
+    """
+    if not isinstance(logs, (Mapping, list, tuple)):
+        raise InvalidInput(f"{owner}: needs a list of logs, or a dictionary with their names, got {shown(logs)}.")
+    if isinstance(logs, Mapping):
+        names = list(logs)
+    else:
+        paths = [os.fsdecode(log) for log in logs if isinstance(log, (str, os.PathLike))]
+        common = os.path.commonpath([os.path.dirname(path) for path in paths]) if paths else ""  # noqa: PTH120
+        are_paths = len(paths) == len(logs)
+        names = (
+            [os.path.relpath(path, common or ".") for path in paths]
+            if are_paths
+            else [f"log {i + 1}" for i in range(len(logs))]
+        )
+    for name in names:
+        if not isinstance(name, str) or names.count(name) > 1:
+            rule = "each log needs a name of its own, and counts once"
+            raise InvalidInput(f"{owner}: {rule}, got {shown(name)}{' twice' * isinstance(name, str)}.")
+    if len(names) < 2:
+        raise InvalidInput(f"{owner}: needs two logs or more, got {len(names)}. For a single log use `diagnose`.")
+    return dict(zip(names, logs.values() if isinstance(logs, Mapping) else logs, strict=True))
+
+
+_MOST_LOGS = 200
+_KEPT = 20  # pairs of logs that a record lists
+_MOST_NAMES = 20_000  # of states, in a record
+_LONGEST = 80  # letters of a name there
+_COMMON = {
+    "gamma": "one discount",
+    "ends": "a column for the end (done=...), all or none",
+    "initial": "one distribution of the first state",
+    "bins": "the same bins",
+    "allowed": "the same actions that are allowed",
+}
+
+
+def _common(processes: Mapping[str, Process]) -> Process:
+    """Return the process that all logs can be samples of."""
+    first, *others = processes
+    one = processes[first]
+    for field, what in _COMMON.items():
+        for other in others:
+            values = vars(one)[field], vars(processes[other])[field]
+            if values[0] != values[1]:
+                raise InvalidInput(
+                    f"align: logs of one process have {what}, got {shown(values[0])} in {first} and {shown(values[1])} "
+                    f"in {other}. Read them alike."
+                )
+    states = _union("states", {name: _without_end(process) for name, process in processes.items()})
+    states += one.states[-1:] if one.ends else ()
+    actions = _union("actions", {name: process.actions for name, process in processes.items()})
+    by_name = one.initial is not None or one.allowed is not None
+    if by_name and any((process.states, process.actions) != (states, actions) for process in processes.values()):
+        raise InvalidInput(
+            "align: initial and allowed go by the names. Declare the same states=... and actions=... for all."
+        )
+    lows, highs = zip(*(process.reward_range for process in processes.values()), strict=True)
+    return dataclasses.replace(one, states=states, actions=actions, reward_range=(min(lows), max(highs)))
+
+
+def _without_end(process: Process) -> tuple[Label, ...]:
+    return process.states[:-1] if process.ends else process.states
+
+
+def _union(kind: str, names: Mapping[str, tuple[Label, ...]]) -> tuple[Label, ...]:
+    """Return all names once: as they were declared where all logs have the same, else in their own order."""
+    if len(set(names.values())) == 1:
+        return next(iter(names.values()))
+    kinds: dict[str, tuple[str, Label]] = {}
+    for log, labels in names.items():
+        for label in labels:
+            kinds.setdefault(_kind(label), (log, label))
+    if len(kinds) > 1:
+        one, two = (f"{kind} such as {shown(label)} in {log}" for kind, (log, label) in list(kinds.items())[:2])
+        raise InvalidInput(
+            f"align: logs of one process name {kind} alike, got {one} and {two}. Write the columns of all logs alike."
+        )
+    return tuple(sorted({label for labels in names.values() for label in labels}))
+
+
+def _kind(label: Label) -> str:
+    """Return what sort of name a label is."""
+    if isinstance(label, tuple):
+        return f"({', '.join(map(_kind, label))})"
+    return "a whole number" if isinstance(label, int) else "a text"
+
+
+def _moved(data: Dataset, process: Process) -> Dataset:
+    """Return a log under the names of another process, which has all of its own; the end is the last state of both."""
+    places = []
+    for own, names in ((_without_end(data.process), process.states), (data.process.actions, process.actions)):
+        place = {label: i for i, label in enumerate(names)}
+        places.append(np.array([place[label] for label in own] + [len(names) - 1], dtype=np.int64))
+    states, actions = places[0][: data.n_states], places[1]
+    state, action, successor, reward, count = data.columns()
+
+    return Dataset(
+        process,
+        states[state],
+        actions[action],
+        states[successor],
+        reward,
+        count,
+        early=data.early,
+        starts=None if data.starts is None else np.bincount(states, data.starts, len(process.states)).astype(np.int64),
+        flaws=data.flaws,
+        width=data.width,
+    )
+
+
+# --- do they look like one process? ------------------------------------------------------------------------------
+
+
+def same_process(one: Dataset, two: Dataset) -> Homogeneity | None:
+    """Test whether two logs come from one process; None where they have no pair in common that can be compared.
+
+    Parameters
+    ----------
+    one, two : Dataset
+        Read with the same names, discount and reward range.
+    """
+    for name, data in (("one", one), ("two", two)):
+        if not isinstance(data, Dataset):
+            raise InvalidInput(f"same_process: {name} must be a Dataset, got {shown(data)}.")
+    if one.process != two.process:
+        raise InvalidInput(
+            "same_process: the logs are of two declared processes. Read both with the same states=..., actions=..., "
+            "gamma and reward_range."
+        )
+    key, reward = np.concatenate([one.key, two.key]), np.concatenate([one.reward, two.reward])
+    table = np.zeros((key.size, 2), dtype=np.int64)
+    table[: one.key.size, 0], table[one.key.size :, 1] = one.count, two.count
+    return difference_of(one.n_states, one.n_actions, key, reward, table, max(one.width, two.width))
+
+
+@dataclass(frozen=True)
+class LogPair:
+    """Two logs compared: their places, and where they differ most; ``p_value`` is corrected for the number of pairs."""
+
+    one: int
+    two: int
+    p_value: float
+    state: str
+    action: str
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The recorded samples of an audit.
+
+    Attributes
+    ----------
+    names, digests, rows
+        What people call them, which data they are, and how many transitions each has.
+    compared, differing : int
+        Pairs of logs that had anything in common to be compared by, and how many of them differ by more than chance.
+    pairs : tuple of LogPair
+        The pairs that were compared, the most different first; of very many, the first ones.
+    alarm : float
+        The probability that logs of one process are said to differ.
+    states, actions
+        Their names; None where there are very many.
+    """
+
+    names: tuple[str, ...]
+    digests: tuple[str, ...]
+    rows: tuple[int, ...]
+    compared: int = 0
+    differing: int = 0
+    pairs: tuple[LogPair, ...] = ()
+    alarm: float = 1e-3
+    states: tuple[str, ...] | None = None
+    actions: tuple[str, ...] | None = None
+
+    __repr__ = short_repr
+
+    def name_of(self, run: Run) -> str:
+        """Return the name of the log that a run decided on."""
+        sample = None if run.spec is None else run.spec.sample
+        return self.names[self.digests.index(sample.digest)] if isinstance(sample, Logged) else "a log"
+
+    @property
+    def differ(self) -> bool:
+        """Whether some of them come from different processes, as far as a test can tell."""
+        return self.differing > 0
+
+
+@bar_where_it_is_seen()
+def compare_logs(logs: Any, *, alarm: float = ALARM) -> Logs:
+    """Test whether logs come from one process: all pairs of them, corrected for their number.
+
+    Parameters
+    ----------
+    logs : list of Dataset, or dict of names and Datasets
+        Of one declared process: from :func:`from_logs` or :func:`align`.
+    alarm : float
+        The probability with which logs of one process are said to differ.
+
+    Returns
+    -------
+    Logs
+        ``.differ`` says whether some pair differs, and ``.pairs`` says which, and where.
+
+    Examples
+    --------
+    >>> log = {"state": [0] * 200, "action": [0] * 200, "reward": [0, 1] * 100, "next_state": [0] * 200}
+    >>> lucky = log | {"reward": [1] * 200}
+    >>> compare_logs(from_logs([log, lucky], gamma=0.5)).differ
+    True
+    """
+    named = datasets("compare_logs", logs)
+    alarm = check_in_open_interval("compare_logs", "alarm", alarm)
+    names, data = tuple(named), list(named.values())
+    digests = tuple(log.sample.digest for log in data)
+    if len(names) > _MOST_LOGS:
+        raise InvalidInput(f"compare_logs: takes at most {_MOST_LOGS} logs, got {len(names)}.")
+    for name, digest in zip(names, digests, strict=True):
+        first = names[digests.index(digest)]
+        if first != name:
+            raise InvalidInput(
+                f"compare_logs: {first} and {name} hold the same data, which is no evidence. Give each log once."
+            )
+    process, pairs = data[0].process, []
+    for i, j in track(list(itertools.combinations(range(len(data)), 2)), "pairs of logs"):
+        found = same_process(data[i], data[j])
+        if found is not None:
+            where = process.state_names[found.state], process.action_names[found.action]
+            pairs.append(LogPair(i, j, found.p_value, *(brief(name, _LONGEST) for name in where)))
+    corrected = [dataclasses.replace(pair, p_value=min(1.0, pair.p_value * len(pairs))) for pair in pairs]
+    corrected.sort(key=lambda pair: (pair.p_value, pair.one, pair.two))
+    few = len(process.states) <= _MOST_NAMES
+    return Logs(
+        names,
+        digests,
+        tuple(log.rows for log in data),
+        alarm=alarm,
+        compared=len(pairs),
+        differing=sum(pair.p_value < alarm for pair in corrected),
+        pairs=tuple(corrected[:_KEPT]),
+        states=tuple(brief(name, _LONGEST) for name in process.state_names) if few else None,
+        actions=tuple(brief(name, _LONGEST) for name in process.action_names) if few else None,
+    )

@@ -23,16 +23,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from replicable_rl.errors import InvalidInput, shown
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from replicable_rl.logs.dataset import Dataset
 
     Integers = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
+ALARM = 1e-3  # a false alarm about two processes in one log: one in a thousand logs, or less often
+_MOST_LOGS = 200
+_KEPT = 20  # pairs of logs that a record lists
+_MOST_NAMES = 20_000  # of states, in a record
+_LONGEST = 80  # letters of a name there
 _PARTS = 8  # of rewards, by their size
 _FEW = 16  # rewards of a pair: more are compared by their size
 _EXPECTED = 5.0  # in each cell of the smaller sample: rarer ones are put together
@@ -63,51 +64,23 @@ class _View(NamedTuple):
     parts: int | None
 
 
-def same_process(one: Dataset, two: Dataset) -> Homogeneity | None:
-    """Test whether two logs come from one process; None where they have no pair in common that can be compared.
-
-    Parameters
-    ----------
-    one, two : Dataset
-        Read with the same names, discount and reward range.
-    """
-    from replicable_rl.logs.dataset import Dataset
-
-    for name, data in (("one", one), ("two", two)):
-        if not isinstance(data, Dataset):
-            raise InvalidInput(f"same_process: {name} must be a Dataset, got {shown(data)}.")
-    if one.process != two.process:
-        raise InvalidInput(
-            "same_process: the logs are of two declared processes. Read both with the same states=..., actions=..., "
-            "gamma and reward_range."
-        )
-    key, reward = np.concatenate([one.key, two.key]), np.concatenate([one.reward, two.reward])
-    table = np.zeros((key.size, 2), dtype=np.int64)
-    table[: one.key.size, 0], table[one.key.size :, 1] = one.count, two.count
-    return difference_of(one, key, reward, table, max(one.width, two.width))
-
-
-def change_over_time(data: Dataset) -> Homogeneity | None:
-    """Test whether both halves of a log come from one process; None where nobody knows when its rows came."""
-    if data.early is None:
-        return None
-    return difference_of(
-        data, data.key, data.reward, np.stack([data.early, data.count - data.early], axis=1), data.width
-    )
-
-
 def difference_of(
-    data: Dataset, key: NDArray[np.int64], reward: NDArray[np.float64], table: NDArray[np.int64], width: float
+    n_states: int,
+    n_actions: int,
+    key: NDArray[np.int64],
+    reward: NDArray[np.float64],
+    table: NDArray[np.int64],
+    width: float,
 ) -> Homogeneity | None:
     """Return where two samples differ most, corrected for the number of tests; a row of ``table`` has both counts."""
-    views = list(_views(key, reward, table, width, data.n_states))
+    views = list(_views(key, reward, table, width, n_states))
     tests = ((homogeneity(view.group, *view.table.T, parts=view.parts), view) for view in views)
     found = [(test, view) for test, view in tests if test is not None]
     if not found:
         return None
     least, view = min(found, key=lambda one: one[0].p_value)
     pairs = max((test.groups for test, view in found if view.of_pairs), default=0)
-    state, action = divmod(int(view.pair[least.group]), data.n_actions)
+    state, action = divmod(int(view.pair[least.group]), n_actions)
     return Homogeneity(min(1.0, len(views) * least.p_value), state, action, pairs)
 
 

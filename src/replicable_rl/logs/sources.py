@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import duckdb
     from numpy.typing import NDArray
 
+NOTHING = "NOTHING"  # the type of a column of next states without any value, where every row is an end
 WRITTEN = "WRITTEN"  # the type of a column of a text file: all of its values together say what they are
 PARTS = {"state": "s", "action": "a", "next_state": "t"}  # what the parts of each name are called in queries
 PARQUET, JSON = ".parquet", (".jsonl", ".ndjson")
@@ -248,8 +249,8 @@ class Relation:
         ):
             sorts = {sort_of(self.kinds[state]), sort_of(self.kinds[other])}
             if bins is None and len(sorts) > 1 and sorts != {"whole", "float"}:
-                if not self.ask(f"SELECT COUNT({columns.sql(other)}) FROM log")[0]:  # every row is an end
-                    self.kinds[other] = self.kinds[state]
+                if not self.ask(f"SELECT COUNT({columns.sql(other)}) FROM log")[0]:
+                    self.kinds[other] = NOTHING
                     continue
                 raise InvalidInput(
                     f"{self.name}: states and next states must be of one type, got {self.kinds[state]} in {state!r} "
