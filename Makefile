@@ -47,7 +47,6 @@ bench: $(VENV)/.benchmarking
 	$(BIN)/python -m dev.benchmarks --large
 	$(BIN)/python -m dev.benchmarks.proofs
 	$(BIN)/python -m dev.benchmarks.proofs_decisions
-	$(BIN)/python -m dev.benchmarks.forecasts
 
 # 100 000 broken files: about ten minutes.
 fuzz: $(VENV)/.installed

@@ -16,8 +16,7 @@ from scipy import stats
 
 import replicable_rl as rr
 from replicable_rl.audit.agreement import Estimate
-from replicable_rl.audit.every_look import mean_at_every_look
-from replicable_rl.audit.intervals import clopper_pearson
+from replicable_rl.audit.intervals import clopper_pearson, mean_at_every_look
 from replicable_rl.diagnose import Calibration, calibrate
 from replicable_rl.diagnose.losses import Losses
 from replicable_rl.diagnose.published import published_spec

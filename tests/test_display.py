@@ -134,7 +134,6 @@ def things() -> dict[str, Any]:
         "drawing": rr.draw(run),
         "episodes": EpisodeReturns("FrozenLake-v1", env_options={"map_name": "4x4"}),
         "returns": learned_by(1000).returns,
-        "closeness": learned_by(2).closeness,
         "accuracy": short_audit.accuracy,
     }
 

@@ -24,7 +24,6 @@ def test_mutants_of_every_kind() -> None:
     for name, counts in found.counts.items():
         assert counts[REFUSED] > 15, name
         assert counts[EQUAL] > 0, name
-    assert found.counts["results"][OTHER] > 0
     assert found.counts["plan"][OTHER] > 0
 
 

@@ -18,7 +18,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl import testing
-from replicable_rl.audit import jobs, read_audits
+from replicable_rl.audit import evidence, read_audits
 from replicable_rl.problem import greedy
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, build
 from replicable_rl.runs import LEVELS, Drawn, ObjectSpec, RunSpec, in_order
@@ -59,7 +59,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[rr.Run]:
         runs.append(solve_as(*arguments, **options))
         return runs[-1]
 
-    monkeypatch.setattr(jobs, "solve_as", counted)
+    monkeypatch.setattr(evidence, "solve_as", counted)
     return runs
 
 
@@ -174,7 +174,7 @@ def test_a_store_resumes_and_extends(
     assert len(made) == 26  # other samples are other runs
     with rr.RunStore(path) as store:
         assert sorted((family.sampler, runs) for family, runs in store.families()) == [("counts-v1", 18), ("own", 8)]
-        read = {result.spec.sampler: result for result in read_audits(store)}
+        read = {result.spec.evidence.drawn_by: result for result in read_audits(store)}
         assert set(read) == {"counts-v1", "own"}
         assert read["counts-v1"].runs == larger.runs
         assert read["counts-v1"].levels == ("good-actions", "policy")
@@ -188,7 +188,7 @@ def test_a_store_resumes_and_extends(
 KILLED = """
 import os, signal, sys, time
 import replicable_rl as rr
-from replicable_rl.audit import jobs
+from replicable_rl.audit import evidence
 from replicable_rl.runs.specs import algorithm_spec
 from replicable_rl.solve import solve_as
 from examples import own
@@ -200,7 +200,7 @@ def until_killed(*arguments, **options):
     if len(made) == 41:
         os.kill(os.getpid(), signal.SIGKILL)
     return solve_as(*arguments, **options)
-jobs.solve_as = until_killed
+evidence.solve_as = until_killed
 rr.audit(rr.make("two-doors-v1"), own.GoodEnough(0.05), shared_seeds=30, store=sys.argv[1])
 """
 

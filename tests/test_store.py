@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replicable_rl.audit.evidence import AuditSpec, audits_of
+from replicable_rl import PhasedVI, make
+from replicable_rl.audit.evidence import AuditSpec, FreshSamples, SolveJob, audits_of
 from replicable_rl.canonical import to_json
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.problem.table import TabularMDP
@@ -52,6 +53,9 @@ DONE = Status(StatusCode.COMPLETED, "made")
 CLAIMS = Claims(
     (Claim("accuracy", "stated", "it is right", 0.1, "thm:x", 0.01),), {"replicability": "nobody proved it"}
 )
+
+
+JOB = SolveJob(make("chain-v1"), PhasedVI(0.1, 0.01))
 
 
 def audit_of(algorithm: ObjectSpec = MODEL, seeds: Any = 2, **options: Any) -> AuditSpec:
@@ -358,10 +362,10 @@ def test_audits_are_kept_once_in_their_order(path: Path) -> None:
     specs = [
         audit_of(seeds=5, rho=0.2, require=0.9, level="value", code="ab"),
         audit_of(seeds=[LARGEST, 2**63, 0], runs_per_seed=3, seed=LARGEST, confidence=0.5),
-        audit_of(HISTORY, sampler="own"),
+        audit_of(HISTORY, evidence=FreshSamples(sampler="own")),
     ]
     with RunStore(path) as store:
-        for spec in (*specs, specs[0], replace(specs[1], job="not part of it")):
+        for spec in (*specs, specs[0], replace(specs[1], job=JOB)):
             store.add_audit(to_json(spec))
         assert audits_of(store) == specs
     with RunStore(path) as store:

@@ -12,7 +12,6 @@ from typing import Any
 import replicable_rl as rr
 from replicable_rl.audit.evidence import AuditSpec, audits_of
 from replicable_rl.canonical import json_text, parse_json, to_json
-from replicable_rl.experiments.dataset import Dataset, Table
 from replicable_rl.runs import Claims, Drawn, Logged, ObjectSpec, RunFamily, RunSpec, Status, StatusCode
 from replicable_rl.store import RunStore
 
@@ -65,16 +64,6 @@ def _read_store(path: Path) -> set[str]:
                 for level in run.outputs:
                     run.output(level)
     return found
-
-
-def _write_dataset(path: Path) -> None:
-    table = Table.of([{"calls": 13_000, "share": 0.5}, {"calls": 10**20, "share": 1.0}])
-    path.mkdir()
-    Dataset({"shares": table}, {"command": "replicable-rl reproduce"}, "shares", "Shares").save(path)
-
-
-def _read_dataset(path: Path) -> str:
-    return json.dumps(Dataset.load(path / "shares.json").to_json())
 
 
 def _write_plan(path: Path) -> None:
@@ -142,7 +131,6 @@ KINDS = {
         Kind("problem", _write_problem, _read_problem, record=False),
         Kind("run", _write_run, _read_run, record=True),
         Kind("store", _write_store, _read_store, record=True),
-        Kind("results", _write_dataset, _read_dataset, record=False),
         Kind("plan", _write_plan, _read_plan, record=False),
         Kind("cuts", _write_cuts, _read_cuts, record=True),
         Kind("log", _write_log, _read_log, record=False),

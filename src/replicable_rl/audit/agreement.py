@@ -14,7 +14,7 @@ Definition 2.3 (``def:replicability``). It has two intervals, both proved for ev
   seed whose grid cuts between two answers spoils all of them), so only the J values u are. They lie in [0, 1]:
   :func:`~replicable_rl.audit.intervals.bounded_mean`.
 * **every look**, all J at once: for an audit that is looked at, extended and looked at again,
-  :func:`~replicable_rl.audit.every_look.mean_at_every_look`. It is wider, and it is the one that judges.
+  :func:`~replicable_rl.audit.intervals.mean_at_every_look`. It is wider, and it is the one that judges.
 
 The paper's figure shows the **modal share** (largest class / R) and the **unique share**
 (classes / R), as means over seeds. They are given by these names and never called agreement: a modal share of
@@ -23,25 +23,36 @@ to 0.80 as a mean over seeds with many runs.
 
 A failed run agrees with nothing, not with another failure. What it would have found is unknown, so it counts against
 either verdict: the interval of every look reaches up to where it agrees with the most common output under its seed.
+
+**Logs.** Under each of J shared seeds every one of K logs decides. All K(K-1)/2 pairs under all J seeds go into the
+estimate, but they are not independent: a log takes part in K - 1 pairs, and every pair comes back under every seed.
+*Logs are the evidence*: two logs are one comparison, under however many seeds it is made. The intervals rest on
+disjoint pairs of logs, the first with the second, the third with the fourth, and so on, each under shared seeds of its
+own. These n = min(floor(K/2), J) values are independent, because no two of them have a log or a seed in common, and
+the mean of each is the agreement. *One look*: the seeds are dealt out to the n pairs in turn; a value is the share of
+its seeds under which the pair agrees. *Every look*: the i-th pair under the i-th seed. More logs, or more seeds, add
+values and change none of those before, so that the interval holds however often logs are added at the end.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.audit.every_look import mean_at_every_look
-from replicable_rl.audit.intervals import bounded_mean, clopper_pearson
-from replicable_rl.display import Displayed, described
+from replicable_rl.audit.intervals import bounded_mean, clopper_pearson, mean_at_every_look
+from replicable_rl.display import Displayed, described, short_repr
 from replicable_rl.wording import interval, share, with_interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+Outputs = Sequence[str | None]  # a fingerprint for every run, those of one shared seed together; None: it failed
 
 
 class Estimate(float, Displayed):
@@ -134,48 +145,234 @@ class Agreement(Displayed):
         return described(self, f"{self.level}: {self.every_look}, {self.same} of {self.pairs} pairs the same")
 
     def __str__(self) -> str:
-        always, once = (interval(one.low, one.high) for one in (self.every_look, self.value))
-        said = f"same {self.level} in {self.same} of {self.pairs} pairs: agreement {share(self.estimate)}"
-        return f"{said} ({always}; at one look {once})"
+        ends = interval(self.every_look.low, self.every_look.high)
+        return f"same {self.level} in {self.same} of {self.pairs} pairs: agreement {share(self.estimate)} ({ends})"
 
 
-def measure(level: str, outputs: Sequence[str | None], runs_per_seed: int, confidence: float) -> Agreement:
-    """Return the agreement of outputs, those of one shared seed together; None is a failed run.
+@dataclass(frozen=True)
+class OutputClass:
+    """Runs with identical outputs: the fingerprint, how many runs, under how many shared seeds."""
+
+    fingerprint: str
+    runs: int
+    shared_seeds: int
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, eq=False)
+class StateAgreement:
+    """Pairwise agreement of the action in every state.
+
+    Attributes
+    ----------
+    per_state : (S,) floats
+        In which share of the pairs of runs with one shared seed the action of a state is the same.
+    overall : Estimate
+        Its mean over states: how often two runs act alike in a state drawn at random, with its interval for one look.
+    every_look : Estimate
+        The same with the interval that holds however often more shared seeds are added.
+    differing : (k,) integers
+        The states in which some pair of runs differs, least agreement first.
+    """
+
+    per_state: NDArray[np.float64]
+    overall: Estimate
+    every_look: Estimate
+    differing: NDArray[np.int64]
+
+    __repr__ = short_repr
+
+
+# --- two runs with one shared seed --------------------------------------------------------------------------------
+
+
+def measure(level: str, outputs: Outputs, runs_per_seed: int, confidence: float) -> Agreement:
+    """Return the agreement of outputs.
 
     >>> print(measure("policy", ["a", "a", "a", "b", "c", "c"], 2, 0.95))
-    same policy in 2 of 3 pairs: agreement 0.667 (0.043–0.998; at one look 0.094–0.992)
+    same policy in 2 of 3 pairs: agreement 0.667 (0.043–0.998)
     """
-    seeds = len(outputs) // runs_per_seed
+    seeds, pairs = len(outputs) // runs_per_seed, math.comb(runs_per_seed, 2)
     numbers: dict[object, int] = {}
     labels = np.array([numbers.setdefault(i if out is None else out, len(numbers)) for i, out in enumerate(outputs)])
     seed_and_label = np.repeat(np.arange(seeds), runs_per_seed) * (len(numbers) + 1) + labels
     cells, sizes = np.unique(seed_and_label, return_counts=True)
     seed = cells // (len(numbers) + 1)
     same = np.bincount(seed, weights=sizes * (sizes - 1) // 2, minlength=seeds)
-    per_seed = same / (runs_per_seed * (runs_per_seed - 1) // 2)
     largest = np.zeros(seeds)
     np.maximum.at(largest, seed, sizes)
     shares = largest / runs_per_seed, np.bincount(seed, minlength=seeds) / runs_per_seed
-    modal, unique = (one_look(share, 1.0 / runs_per_seed, runs_per_seed == 2, confidence) for share in shares)
-    agreement = one_look(per_seed, 0.0, runs_per_seed == 2, confidence)
-    pairs = seeds * (runs_per_seed * (runs_per_seed - 1) // 2)
+    modal, unique = (one_look(values, 1.0 / runs_per_seed, runs_per_seed == 2, confidence) for values in shares)
+    per_seed = same / pairs
+    value = one_look(per_seed, 0.0, runs_per_seed == 2, confidence)
     always = every_look(per_seed, confidence, _at_most(per_seed, outputs, runs_per_seed))
-    return Agreement(level, agreement, always, int(same.sum()), pairs, modal, unique, per_seed, seeds)
+    return Agreement(level, value, always, int(same.sum()), seeds * pairs, modal, unique, per_seed, seeds)
 
 
-def _at_most(per_seed: NDArray[np.float64], outputs: Sequence[str | None], runs_per_seed: int) -> NDArray[np.float64]:
-    """Return what the values would be if every run that failed had found what most others under its seed did."""
-    most = per_seed.copy()
-    for j in {i // runs_per_seed for i, out in enumerate(outputs) if out is None}:
+def _at_most(per_seed: NDArray[np.float64], outputs: Outputs, runs_per_seed: int) -> NDArray[np.float64]:
+    """Return what the values would be if every failed run had returned the most common output under its seed."""
+    highest = per_seed.copy()
+    for j in {i // runs_per_seed for i, output in enumerate(outputs) if output is None}:
         sizes = Counter(outputs[j * runs_per_seed : (j + 1) * runs_per_seed])
         failed, largest = sizes.pop(None), max(sizes.values(), default=0)
-        most[j] += (math.comb(largest + failed, 2) - math.comb(largest, 2)) / math.comb(runs_per_seed, 2)
-    return most
+        highest[j] += (math.comb(largest + failed, 2) - math.comb(largest, 2)) / math.comb(runs_per_seed, 2)
+    return highest
 
 
-def action_agreement(per_seed: NDArray[np.float64], confidence: float) -> tuple[Estimate, Estimate]:
-    """Return the mean of per-seed shares of observations on which two runs act alike: for one look, and for every."""
-    return one_look(per_seed, 0.0, False, confidence), every_look(per_seed, confidence)
+def measure_states(
+    policies: Mapping[str, NDArray[Any]], outputs: Outputs, runs_per_seed: int, confidence: float
+) -> StateAgreement:
+    """Compare policies state by state; ``policies`` holds the actions of every distinct fingerprint.
+
+    A failed run (None) agrees with nothing in any state, and nor does one whose actions have another shape than most.
+    """
+    policies, outputs = _of_one_shape(policies, outputs)
+    # Seeds whose runs fell into the same classes agree in the same states: each kind is compared once.
+    groups = [tuple(sorted(Counter(filter(None, group)).items())) for group in by_seed(outputs, runs_per_seed)]
+    pairs = math.comb(runs_per_seed, 2)
+    total = np.zeros(len(next(iter(policies.values()))))
+    shares: dict[object, float] = {}
+    for kind, seeds in Counter(groups).items():
+        agreement = _same_action([(policies[policy], size) for policy, size in kind], total.size) / pairs
+        shares[kind] = float(agreement.mean())
+        total += seeds * agreement
+    per_state = total / len(groups)
+    differing = np.flatnonzero(per_state < 1.0)
+    per_seed = np.array([shares[kind] for kind in groups])
+    rising = differing[np.argsort(per_state[differing], kind="stable")]
+    overall = one_look(per_seed, 0.0, False, confidence)
+    return StateAgreement(per_state, overall, every_look(per_seed, confidence), rising)
+
+
+def _of_one_shape(policies: Mapping[str, NDArray[Any]], outputs: Outputs) -> tuple[dict[str, NDArray[Any]], Outputs]:
+    """Return the policies of the most common shape, and which run has which of them."""
+    shapes = Counter(policies[name].shape for name in (*policies, *filter(None, outputs)))
+    usual = shapes.most_common(1)[0][0]
+    kept = {name: policy for name, policy in policies.items() if policy.shape == usual}
+    return kept, [output if output in kept else None for output in outputs]
+
+
+def _same_action(classes: Sequence[tuple[NDArray[Any], int]], n_states: int) -> NDArray[np.float64]:
+    """Return, for every state, how many pairs of runs take the same action; classes are (policy, runs)."""
+    same = np.zeros(n_states)
+    sizes = np.array([size for _, size in classes], dtype=np.float64)
+    actions = np.stack([policy.reshape(n_states, -1) for policy, _ in classes]) if classes else np.empty((0, 0, 0))
+    for i, size in enumerate(sizes):
+        alike = (actions[:i] == actions[i]).all(axis=2)
+        same += size * (size - 1.0) / 2.0 + size * (sizes[:i] @ alike)
+    return same
+
+
+def measure_distance(
+    policies: Mapping[str, NDArray[Any]], outputs: Outputs, runs_per_seed: int, confidence: float, tolerance: float
+) -> Estimate:
+    """Return how often the actions of two runs are nowhere further apart than ``tolerance``, for every look.
+
+    >>> actions = {"a": np.array([[0.0], [1.0]]), "b": np.array([[0.01], [1.3]])}
+    >>> float(measure_distance(actions, ["a", "b", "a", "a"], 2, 0.95, 0.1))
+    0.5
+    """
+    policies, outputs = _of_one_shape(policies, outputs)
+    close: dict[tuple[str, str], bool] = {}
+    per_seed = []
+    for group in by_seed(outputs, runs_per_seed):
+        number = 0
+        for pair in itertools.combinations([output for output in group if output is not None], 2):
+            if pair not in close:
+                first, second = (policies[output].astype(np.float64) for output in pair)
+                with np.errstate(invalid="ignore"):  # equal infinite actions have distance 0
+                    close[pair] = bool(((first == second) | (np.abs(first - second) <= tolerance)).all())
+            number += close[pair]
+        per_seed.append(number / math.comb(runs_per_seed, 2))
+    return every_look(np.array(per_seed), confidence)
+
+
+# --- logs ---------------------------------------------------------------------------------------------------------
+
+
+def measure_logs(level: str, outputs: Outputs, logs: int, confidence: float) -> Agreement:
+    """Return the agreement of logs; ``outputs`` are those of all logs under one shared seed, then the next.
+
+    >>> print(measure_logs("policy", ["a", "a"] * 60, 2, 0.95))  # one pair of logs, however many seeds
+    same policy in 60 of 60 pairs: agreement 1.000 (0.013–1.000)
+    """
+    agreement = measure(level, outputs, logs, confidence)
+    table = np.array([f"?{i}" if output is None else output for i, output in enumerate(outputs)]).reshape(-1, logs)
+    failed = np.array([output is None for output in outputs]).reshape(-1, logs)
+    n = min(logs // 2, len(table))
+    pairs = range(0, 2 * n, 2)
+    same = np.stack([table[:, i] == table[:, i + 1] for i in pairs], axis=1).astype(np.float64)
+    highest = np.maximum(same, np.stack([failed[:, i] | failed[:, i + 1] for i in pairs], axis=1))
+    value, always = _of_disjoint_pairs(same, agreement.estimate, len(same) == n, confidence, highest)
+    # All shares are of the same logs: one value, whatever the number of seeds.
+    modal, unique = (
+        one_look(np.array([float(mean)]), 1.0 / logs, False, confidence)
+        for mean in (agreement.modal_share, agreement.unique_share)
+    )
+    return replace(agreement, value=value, every_look=always, modal_share=modal, unique_share=unique, independent=n)
+
+
+def measure_states_of_logs(
+    policies: Mapping[str, NDArray[Any]], outputs: Outputs, logs: int, confidence: float
+) -> StateAgreement:
+    """Compare the policies of logs state by state."""
+    agreement = measure_states(policies, outputs, logs, confidence)
+    seeds = len(outputs) // logs
+    alike = np.zeros((seeds, min(logs // 2, seeds)))
+    for (j, i), _ in np.ndenumerate(alike):
+        first, second = outputs[j * logs + 2 * i], outputs[j * logs + 2 * i + 1]
+        if first is not None and second is not None:
+            same = policies[first] == policies[second]
+            alike[j, i] = same.reshape(same.shape[0], -1).all(axis=1).mean()
+    overall, always = _of_disjoint_pairs(alike, float(agreement.overall), False, confidence, alike)
+    return replace(agreement, overall=overall, every_look=always)
+
+
+def _of_disjoint_pairs(
+    values: NDArray[np.float64], mean: float, binary: bool, confidence: float, highest: NDArray[np.float64]
+) -> tuple[Estimate, Estimate]:
+    """Return the mean over all pairs and seeds with both intervals; (J, n) ``values`` are of disjoint pairs of logs."""
+    n = values.shape[1]
+    dealt, diagonal = np.array([values[i::n, i].mean() for i in range(n)]), (range(n), range(n))
+    looks = one_look(dealt, 0.0, binary, confidence), every_look(values[diagonal], confidence, highest[diagonal])
+    once, always = (Estimate(mean, min(look.low, mean), max(look.high, mean)) for look in looks)
+    return once, always
+
+
+# --- classes of identical outputs ---------------------------------------------------------------------------------
+
+
+def by_seed(outputs: Outputs, runs_per_seed: int) -> Iterator[tuple[str | None, ...]]:
+    """Yield the outputs of every shared seed.
+
+    >>> list(by_seed(["a", "a", "b", None], 2))
+    [('a', 'a'), ('b', None)]
+    """
+    return zip(*[iter(outputs)] * runs_per_seed, strict=True)
+
+
+def classes_of(outputs: Outputs, runs_per_seed: int) -> tuple[OutputClass, ...]:
+    """Return the classes of identical outputs, largest first."""
+    sizes: Counter[str | None] = Counter()
+    seeds: Counter[str | None] = Counter()
+    for group, times in Counter(by_seed(outputs, runs_per_seed)).items():  # most seeds are like many others
+        for output, size in Counter(group).items():
+            sizes[output] += times * size
+            seeds[output] += times
+    classes = [OutputClass(name, size, seeds[name]) for name, size in sizes.items() if name is not None]
+    return tuple(sorted(classes, key=lambda same: (-same.runs, same.fingerprint)))
+
+
+def sizes_of(outputs: Outputs, runs_per_seed: int) -> Iterator[tuple[int, ...]]:
+    """Yield the sizes of the classes under every shared seed, largest first; a failed run is its own class."""
+    for group in by_seed(outputs, runs_per_seed):
+        sizes = Counter(group)
+        failed = sizes.pop(None, 0)
+        yield tuple(sorted([*sizes.values(), *[1] * failed], reverse=True))
+
+
+# --- intervals ----------------------------------------------------------------------------------------------------
 
 
 def one_look(values: NDArray[np.float64], least: float, binary: bool, confidence: float) -> Estimate:

@@ -13,13 +13,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from replicable_rl.audit.agreement import Estimate
-from replicable_rl.audit.sampled import fresh, other_versions
+from replicable_rl.audit.evidence import TrainingCode
+from replicable_rl.audit.judging import other_versions
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.logs import Logs
 from replicable_rl.paper import cited
 from replicable_rl.report import Block, Cell, Facts, Heading, Interval, Intervals, Mark, Policy, Table, Text, Tone
-from replicable_rl.runs import OWN, ObjectSpec, Run, in_order, usual_level
+from replicable_rl.runs import ObjectSpec, Run, in_order, usual_level
 from replicable_rl.wording import brief, interval, listed, number, number_range, p_value, percent, plural, share
 
 if TYPE_CHECKING:
@@ -81,7 +82,6 @@ def summary_of(result: AuditResult) -> list[Block]:
         absent,
         _finest(result, level),
         _returns(result),
-        _closeness(result),
         _unfinished(result),
         _failed(result),
     ]
@@ -245,7 +245,7 @@ def _advice(result: AuditResult) -> dict[str, str]:
     if result.logs is not None:
         better = "see which states are fragile with `diagnose`, and use a rule such as `affordable`."
         more = "add logs of the same process."
-    elif result.spec.sampler == OWN:
+    elif isinstance(result.evidence, TrainingCode):
         better = "train on more data, or draw more of the training from the shared seed."
         more = f"raise shared_seeds to {4 * result.spec.n_seeds}; a store keeps the finished runs."
     else:
@@ -330,17 +330,6 @@ def _mean(mean: Estimate) -> str:
     return number(float(mean)) + (f" ({number(mean.low)} to {number(mean.high)})" if is_known else "")
 
 
-def _closeness(result: AuditResult) -> str:
-    close = result.closeness
-    if close is None:
-        return ""
-    return (
-        f"Actions differ by at most {close.tolerance:g} on every observation in {close.close} of {close.pairs} pairs, "
-        f"{close.every_look}; by {number(close.mean_distance, 3)} on average, {number(close.largest_distance, 3)} at "
-        "most."
-    )
-
-
 def _unfinished(result: AuditResult) -> str:
     if len(result.runs) >= result.runs_asked:
         return ""
@@ -362,7 +351,7 @@ def _worth(result: AuditResult) -> str:
     count = len(result.classes("policy"))
     policies = "One policy in all" if count == 1 else f"{count} different policies"
     if result.policies is None:
-        unknown = result.returns is None and result.spec.sampler == OWN and result.logs is None
+        unknown = result.returns is None and isinstance(result.evidence, TrainingCode)
         return f"{policies}; evaluate= would measure what they earn." if unknown else f"{policies}."
     returns = [value.expected_return for value in result.policies]
     loss = max(value.loss + value.error for value in result.policies)  # certified, so that "at most" is true
@@ -521,8 +510,8 @@ def _origin(result: AuditResult) -> Iterator[Block]:
         yield Text(others, "unsure")
     versions = Counter(", ".join(f"{name} {number}" for name, number in run.made_with.items()) for run in result.runs)
     pairs: list[tuple[str, Cell]] = [
-        ("shared by a pair of runs", result.spec.shared),
-        ("fresh in every run", fresh(result.spec, result.runs)),
+        ("shared by a pair of runs", result.evidence.shared),
+        ("fresh in every run", result.fresh),
         ("seed of the audit", str(result.spec.seed)),
         *(("made with", brief(text, 300)) for text, _ in versions.most_common(_ROWS) if text),
     ]

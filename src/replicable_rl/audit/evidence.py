@@ -1,48 +1,304 @@
-"""What an audit runs and what is asked of it: an :class:`AuditSpec`, which is stored with the runs.
+"""What an audit runs, what is asked of it, and the three kinds of evidence that its runs can be.
 
 Replicability is a probability over two samples *and* over the shared randomness r, so an audit takes J shared seeds
 and R >= 2 samples for each. All seeds follow from the audit's own ``seed``: the same spec asks for the same runs and so
-resumes, more shared seeds or more runs extend it, and another ``seed`` is an independent audit. Of recorded samples it
-holds which they are (:class:`Logs`), of training code what else is asked (:class:`Training`).
+resumes, more shared seeds or more runs extend it, and another ``seed`` is an independent audit.
+
+The samples of two runs are drawn for them (:class:`FreshSamples`), were recorded (:class:`SeveralLogs`), or are drawn
+by training code (:class:`TrainingCode`). Whatever depends on that is a method of the evidence.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from replicable_rl.canonical import from_record
+from replicable_rl.audit.agreement import (
+    Agreement,
+    Estimate,
+    Outputs,
+    StateAgreement,
+    measure,
+    measure_logs,
+    measure_states,
+    measure_states_of_logs,
+)
+from replicable_rl.canonical import Json, from_record
 from replicable_rl.display import Displayed, short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
 from replicable_rl.logs import Logs
+from replicable_rl.problem.source import Source
+from replicable_rl.problem.table import Labels, TabularMDP
 from replicable_rl.randomness import MAX_SEED
-from replicable_rl.runs.specs import COUNTS, OWN, ObjectSpec, RunFamily, RunSpec, check_objects, put
+from replicable_rl.registry import build
+from replicable_rl.runs import OWN, Algorithm, ObjectSpec, PromisedLoss, Run, RunFamily, RunSpec
+from replicable_rl.runs.specs import COUNTS, Logged, check_objects, put
+from replicable_rl.solve import solve_as
 from replicable_rl.store import RunStore
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MOST = 10**7  # runs of an audit
+DRAWN_BY_TRAIN = "what train draws from sample_seed"
+
+
+# --- what makes the runs ------------------------------------------------------------------------------------------
+
+
+class Job(ABC):
+    """Something that makes runs from their specs, here or in a worker."""
+
+    mdp: TabularMDP | None = None  # the problem where it is known as a table: policies are evaluated on it
+    algorithm: Algorithm | None = None
+    observations: Any = None  # what functions are compared on
+    estimated: bool = False  # whether the problem was itself estimated from data
+
+    @abstractmethod
+    def run(self, spec: RunSpec) -> Run:
+        """Make one run; its identity and its time are added to it."""
+
+
+class SolveJob(Job):
+    """Solve a problem with an algorithm."""
+
+    algorithm: Algorithm
+
+    def __init__(self, problem: Any, algorithm: Algorithm) -> None:
+        self.problem, self.algorithm = problem, algorithm
+        self.mdp = problem if isinstance(problem, TabularMDP) else None
+        self.estimated = problem.trust.estimated
+
+    def run(self, spec: RunSpec) -> Run:
+        """Solve once."""
+        return solve_as(spec, self.problem, self.algorithm)
+
+
+class LogsJob(Job):
+    """Decide on the log that a run names."""
+
+    algorithm: Algorithm
+
+    def __init__(self, logs: Mapping[str, Any], algorithm: Algorithm) -> None:
+        self.logs, self.algorithm = logs, algorithm  # by their digests
+
+    def run(self, spec: RunSpec) -> Run:
+        """Solve once."""
+        assert isinstance(spec.sample, Logged), "its family has no sampler"
+        return solve_as(spec, self.logs[spec.sample.digest], self.algorithm)
+
+
+# --- kinds of evidence --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Training:
-    """The questions of an audit of training code, as data; stored with it.
+class Evidence(ABC):
+    """What the runs of an audit are compared on.
 
-    ``evaluate`` is the name of what measures the return of a run, ``uniform`` the mean return of the uniform policy
-    (``uniform_error``: its standard error), ``tolerance`` how far two actions may be apart and still count as close.
-    ``epsilon`` is the loss (from the worst state, in values normalised to [0, 1]) that a run may have, except with
-    probability ``delta``.
+    ``shared`` and ``fresh`` say which randomness the runs of a pair have in common, and which they do not.
     """
 
+    shared: str = "what the algorithm draws from the shared seed"
+    fresh: str = "every sample"
+
+    seeds_end: ClassVar[int] = MAX_SEED + 1
+    noun: ClassVar[str] = "run"
+    judges_constants: ClassVar[bool] = True  # whether a policy of one action everywhere is a doubt
+
+    @property
+    @abstractmethod
+    def drawn_by(self) -> str | None:
+        """The sampler in the identity of the runs; None where their samples were recorded."""
+
+    @property
+    def basis(self) -> object:
+        """Equal where the same seeds stand for the same samples."""
+        return self.seeds_end
+
+    @property
+    def stale(self) -> str:
+        """Why nothing is fresh, as far as that is known before the runs."""
+        return ""
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether only the code itself says that two sample seeds give different data."""
+        return False
+
+    @property
+    def differ(self) -> bool:
+        """Whether a test denies that the samples are of one process."""
+        return False
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The conditions of what is measured."""
+        return ()
+
+    @property
+    def promised(self) -> PromisedLoss | None:
+        """The loss that was asked for beside agreement."""
+        return None
+
+    @property
+    def questions(self) -> tuple[object, ...]:
+        """Everything that is asked beside agreement."""
+        return ()
+
+    def samples(self, seeds: Iterator[int], runs_per_seed: int) -> Sequence[int | str]:
+        """Return the samples under a shared seed, of which these seeds are drawn."""
+        return list(itertools.islice(seeds, runs_per_seed))
+
+    def sample_of(self, run: Run) -> dict[str, Json]:
+        """Name the sample of a run."""
+        return {"sample_seed": run.sample_seed}
+
+    def labels(self, mdp: TabularMDP | None) -> Labels:
+        """Return the names of states and actions, as far as they are known."""
+        return Labels() if mdp is None else mdp.labels
+
+    def measure(self, level: str, outputs: Outputs, runs_per_seed: int, confidence: float) -> Agreement:
+        """Return how often two runs agree."""
+        return measure(level, outputs, runs_per_seed, confidence)
+
+    def measure_states(
+        self, policies: Mapping[str, NDArray[Any]], outputs: Outputs, runs_per_seed: int, confidence: float
+    ) -> StateAgreement:
+        """Return how often two runs agree in every state."""
+        return measure_states(policies, outputs, runs_per_seed, confidence)
+
+    def uniform_return(self, quantile: float) -> Estimate | None:
+        """Return what the uniform policy earns, with an error of so many standard errors; None: nobody knows."""
+        return None
+
+    def parts(self, spec: AuditSpec) -> tuple[Source, Algorithm]:
+        """Build the problem and the algorithm, where ids tell them."""
+        raise InvalidInput("audit: the spec of this audit does not hold what makes its runs. Call audit with that.")
+
+
+@dataclass(frozen=True)
+class FreshSamples(Evidence):
+    """Samples that are drawn for every run: by our own sampler of tables, or by the problem itself."""
+
+    sampler: str = COUNTS
+
+    @property
+    def drawn_by(self) -> str:
+        """The sampler."""
+        return self.sampler
+
+    def parts(self, spec: AuditSpec) -> tuple[Source, Algorithm]:
+        """Build the problem and the algorithm."""
+        return build(spec.problem), build(spec.algorithm)
+
+
+@dataclass(frozen=True)
+class SeveralLogs(Evidence):
+    """Samples that were recorded: every log decides under every shared seed."""
+
+    fresh: str = "every log"
+    logs: Logs = field(default_factory=lambda: Logs((), (), ()))
+
+    noun: ClassVar[str] = "log"
+    judges_constants: ClassVar[bool] = False
+
+    @property
+    def drawn_by(self) -> None:
+        """Nobody draws them."""
+
+    @property
+    def basis(self) -> object:
+        """The logs in any order."""
+        return frozenset(self.logs.digests)
+
+    def samples(self, seeds: Iterator[int], runs_per_seed: int) -> Sequence[int | str]:
+        """Return the digests of the logs."""
+        return self.logs.digests
+
+    def sample_of(self, run: Run) -> dict[str, Json]:
+        """Name the log of a run."""
+        return {"log": self.logs.name_of(run)}
+
+    @property
+    def differ(self) -> bool:
+        """Whether some of them come from different processes, as far as a test can tell."""
+        return self.logs.differ
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What no audit can know of logs."""
+        return ("the logs are independent samples of one process" + ", which a test denies" * self.differ,)
+
+    def labels(self, mdp: TabularMDP | None) -> Labels:
+        """Return the names in the logs."""
+        return Labels(self.logs.states, self.logs.actions)
+
+    def measure(self, level: str, outputs: Outputs, runs_per_seed: int, confidence: float) -> Agreement:
+        """Return how often two logs agree."""
+        return measure_logs(level, outputs, runs_per_seed, confidence)
+
+    def measure_states(
+        self, policies: Mapping[str, NDArray[Any]], outputs: Outputs, runs_per_seed: int, confidence: float
+    ) -> StateAgreement:
+        """Return how often two logs agree in every state."""
+        return measure_states_of_logs(policies, outputs, runs_per_seed, confidence)
+
+
+@dataclass(frozen=True)
+class TrainingCode(Evidence):
+    """Training code, which draws from its own two seeds, of 32 bits, and what is asked of it beside agreement.
+
+    ``evaluate`` is the name of what measures the return of a run, ``uniform`` the mean return of the uniform policy and
+    ``uniform_error`` its standard error. ``epsilon`` is the loss (from the worst state, in values normalised to [0, 1])
+    that a run may have, except with probability ``delta``. ``stale`` says why nothing is fresh.
+    """
+
+    shared: str = "what train draws from shared_seed"
+    fresh: str = DRAWN_BY_TRAIN
+    stale: str = ""
     evaluate: str | None = None
     uniform: float | None = None
-    uniform_error: float | None = None
-    tolerance: float | None = None
+    uniform_error: float = 0.0
     epsilon: float | None = None
-    delta: float | None = None
+    delta: float = 0.0
+
+    seeds_end: ClassVar[int] = 2**32  # NumPy and PyTorch take seeds below it
+
+    @property
+    def drawn_by(self) -> str:
+        """The code itself."""
+        return OWN
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether only the code itself says that its data come from the sample seed."""
+        return self.fresh == DRAWN_BY_TRAIN and not self.stale
+
+    @property
+    def promised(self) -> PromisedLoss | None:
+        """The loss that was asked for."""
+        return None if self.epsilon is None else PromisedLoss(self.epsilon, self.delta, "worst")
+
+    @property
+    def questions(self) -> tuple[object, ...]:
+        """The returns and losses that are asked about."""
+        asked = (self.evaluate, self.uniform, self.epsilon)
+        return () if asked == (None, None, None) else (*asked, self.uniform_error, self.delta)
+
+    def uniform_return(self, quantile: float) -> Estimate | None:
+        """Return what the uniform policy earns, where that is known."""
+        if self.uniform is None:
+            return None
+        half = quantile * self.uniform_error
+        return Estimate(self.uniform, self.uniform - half, self.uniform + half)
 
 
-_MOST = 10**7  # runs of an audit
+# --- the spec -----------------------------------------------------------------------------------------------------
 
 
 def derived_seed(label: str, *address: int) -> int:
@@ -55,14 +311,6 @@ def derived_seed(label: str, *address: int) -> int:
     return int.from_bytes(hashlib.sha256(text.encode("ascii")).digest()[:8], "little")
 
 
-class Repeat(NamedTuple):
-    """A run that was made again: whether its outputs were the same; None where that could not be done, and why."""
-
-    run: str
-    same: bool | None
-    why: str = ""
-
-
 @dataclass(frozen=True)
 class AuditSpec(Displayed):
     """An audit as data: what is run, how often, and what is asked of it.
@@ -72,20 +320,16 @@ class AuditSpec(Displayed):
     shared_seeds : int or tuple of int
         How many shared seeds J follow from ``seed``, or the seeds themselves.
     runs_per_seed : int
-        Runs R >= 2 on fresh samples under each of them.
+        Runs R >= 2 under each of them; of logs, their number.
     rho, require : float or None
         What is promised: two runs differ with at most this probability; and the agreement that is asked for at
         ``level``. "policy": of runs without one, about the last level that they have.
-    shared, fresh : str
-        Which randomness the runs of a pair have in common, and which they do not.
     code : str or None
         The digest of the source of somebody's own code, where it can be seen. Another one under the same version is a
         warning; an equal one grants nothing.
-    logs : Logs or None
-        The recorded samples, where samples were not drawn: each is a run under every shared seed.
-    training : Training or None
-        What is asked of training code beside agreement; None where no training code is run. Its seeds have 32 bits.
-    job : object or None
+    evidence : FreshSamples, SeveralLogs or TrainingCode
+        Where samples come from.
+    job : Job or None
         What makes the runs where no id rebuilds it: somebody's own arrays, simulator or code. No part of the spec.
     """
 
@@ -95,43 +339,39 @@ class AuditSpec(Displayed):
     runs_per_seed: int = 2
     seed: int = 0
     confidence: float = 0.95
-    sampler: str = COUNTS
     rho: float | None = None
     require: float | None = None
     level: str = "policy"
-    shared: str = "what the algorithm draws from the shared seed"
-    fresh: str = "every sample"
     code: str | None = None
-    logs: Logs | None = None
-    training: Training | None = None
-    job: Any = field(default=None, compare=False, repr=False)
+    evidence: FreshSamples | SeveralLogs | TrainingCode = FreshSamples()
+    job: Job | None = field(default=None, compare=False, repr=False)
 
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
         check_objects("AuditSpec", problem=self.problem, algorithm=self.algorithm)
-        runs = self.runs_per_seed if self.logs is None else len(self.logs.digests)
         put(
             self,
             seed=check_integer("audit", "seed", self.seed, low=0, high=MAX_SEED),
             confidence=check_in_open_interval("audit", "confidence", self.confidence),
-            runs_per_seed=check_integer("audit", "runs_per_seed", runs, low=2, high=_MOST),
-            shared_seeds=_check_seeds(self.shared_seeds, self._seeds_end),
+            runs_per_seed=check_integer("audit", "runs_per_seed", self.runs_per_seed, low=2, high=_MOST),
+            shared_seeds=_check_seeds(self.shared_seeds, self.evidence.seeds_end),
             rho=None if self.rho is None else check_in_open_interval("audit", "rho", self.rho),
             require=None if self.require is None else check_in_open_interval("audit", "require", self.require),
         )
         if self.size > _MOST:
-            raise InvalidInput(f"audit: {self.n_seeds} shared seeds x {runs} runs are more than {_MOST} runs.")
+            seeds, runs = self.n_seeds, self.runs_per_seed
+            raise InvalidInput(f"audit: {seeds} shared seeds x {runs} runs are more than {_MOST} runs.")
 
     @cached_property
     def family(self) -> RunFamily:
         """The runs with other seeds."""
-        return RunFamily(self.problem, self.algorithm, self.sampler if self.logs is None else None)
+        return RunFamily(self.problem, self.algorithm, self.evidence.drawn_by)
 
     @property
     def may_remember(self) -> bool:
         """Whether somebody's own code makes the runs: it may keep something from one call to the next."""
-        return self.code is not None or (self.sampler == OWN and self.logs is None)
+        return self.code is not None or self.evidence.drawn_by == OWN
 
     @property
     def n_seeds(self) -> int:
@@ -156,28 +396,21 @@ class AuditSpec(Displayed):
 
     def samples(self, shared_seed: int) -> Sequence[int | str]:
         """Return the samples under a shared seed: the seeds of those that are drawn, the digests of recorded ones."""
-        if self.logs is not None:
-            return self.logs.digests
-        return list(itertools.islice(self._derived("sample", self.seed, shared_seed), self.runs_per_seed))
-
-    @property
-    def _seeds_end(self) -> int:
-        return MAX_SEED + 1 if self.training is None else 2**32  # NumPy and PyTorch take seeds below it
+        return self.evidence.samples(self._derived("sample", self.seed, shared_seed), self.runs_per_seed)
 
     def _derived(self, label: str, *address: int) -> Iterator[int]:
         """Yield the different seeds of an address, without end; of 32 bits, some would come twice."""
-        met: set[int] = set()
+        yielded: set[int] = set()
         for i in itertools.count():
-            seed = derived_seed(label, *address, i) % self._seeds_end
-            if seed not in met:
-                met.add(seed)
+            seed = derived_seed(label, *address, i) % self.evidence.seeds_end
+            if seed not in yielded:
+                yielded.add(seed)
                 yield seed
 
     def _samples_alike(self, other: AuditSpec) -> bool:
         """Whether the runs of both under one shared seed are the same, as far as both have them."""
-        logs = [None if one.logs is None else set(one.logs.digests) for one in (self, other)]
-        alike = (self.seed, self._seeds_end) == (other.seed, other._seeds_end) and logs[0] == logs[1]
-        return self.family == other.family and alike
+        samples = [(spec.family, spec.seed, spec.evidence.basis) for spec in (self, other)]
+        return samples[0] == samples[1]
 
     def first(self, n_seeds: int) -> AuditSpec:
         """Return the audit of the first shared seeds alone."""
@@ -193,6 +426,12 @@ class AuditSpec(Displayed):
     def contains(self, other: AuditSpec) -> bool:
         """Whether this audit makes all runs of another one."""
         return self.runs_per_seed >= other.runs_per_seed and self._samples_alike(other) and other.begins(self)
+
+    def answers(self, other: AuditSpec) -> bool:
+        """Whether this audit makes all runs of another one, and asks what that one asks."""
+        same_level = other.require is None or (other.require, other.level) == (self.require, self.level)
+        same_questions = other.evidence.questions in ((), self.evidence.questions)
+        return same_level and same_questions and self.contains(other)
 
     def picks_from(self, other: AuditSpec) -> bool:
         """Whether it takes some shared seeds of another audit and leaves out earlier ones.
@@ -223,6 +462,14 @@ def _check_seeds(shared_seeds: Any, end: int) -> int | tuple[int, ...]:
     if not seeds or len(set(seeds)) < len(seeds):
         raise InvalidInput(f"audit: shared_seeds must be how many to use, or different seeds, got {shown(seeds)}.")
     return seeds
+
+
+class Repeat(NamedTuple):
+    """A run that was made again: whether its outputs were the same; None where that could not be done, and why."""
+
+    run: str
+    same: bool | None
+    why: str = ""
 
 
 def audits_of(store: RunStore) -> list[AuditSpec]:

@@ -1,27 +1,42 @@
-"""What an audit found: agreement at every level, classes, states, returns, and files."""
+"""What the runs of an audit show: agreement at every level, classes, states, losses, returns and a verdict."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.audit.accuracy import Accuracy, measure_accuracy, promised_loss, told_of_nothing
-from replicable_rl.audit.agreement import Agreement, measure
-from replicable_rl.audit.classes import OutputClass, PolicyValue, actions_of, classes_of, policy_values, sizes_of
-from replicable_rl.audit.closeness import Closeness, measure_closeness
+from replicable_rl.audit.agreement import (
+    Agreement,
+    Estimate,
+    OutputClass,
+    StateAgreement,
+    classes_of,
+    measure_distance,
+    sizes_of,
+)
 from replicable_rl.audit.document import document_of
-from replicable_rl.audit.doubts import doubts
-from replicable_rl.audit.evidence import AuditSpec, Repeat
-from replicable_rl.audit.logs import measure_logs, measure_states_of_logs
-from replicable_rl.audit.refuting import refutations
-from replicable_rl.audit.returns import Returns, measure_returns
-from replicable_rl.audit.rows import frame_of, in_one_line, json_of, measured_claim, rows_of
-from replicable_rl.audit.sampled import unrepeated, unsampled
-from replicable_rl.audit.states import StateAgreement, measure_states
+from replicable_rl.audit.evidence import AuditSpec, Evidence, Repeat, SeveralLogs
+from replicable_rl.audit.judging import (
+    Accuracy,
+    PolicyValue,
+    Returns,
+    doubts,
+    empty_promise,
+    measure_accuracy,
+    measure_returns,
+    nothing_fresh,
+    policy_values,
+    promised_loss,
+    refutations,
+    unrepeated,
+    unsampled,
+)
+from replicable_rl.audit.rows import json_of
 from replicable_rl.canonical import Json, json_text
 from replicable_rl.display import described
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_real
@@ -29,8 +44,9 @@ from replicable_rl.files import write_csv, write_text
 from replicable_rl.logs import Logs
 from replicable_rl.problem.table import Labels, TabularMDP
 from replicable_rl.report import Block, Documented
-from replicable_rl.runs import OWN, Claim, ObjectSpec, Run, in_order, level_of, usual_level
+from replicable_rl.runs import OWN, Claim, Claims, LibraryClaim, ObjectSpec, Run, in_order, level_of, usual_level
 from replicable_rl.store import RunStore
+from replicable_rl.wording import brief, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,22 +101,25 @@ class AuditResult(Documented):
         return self.spec.rho
 
     @property
+    def evidence(self) -> Evidence:
+        """Where samples come from: fresh ones, logs, or training code."""
+        return self.spec.evidence
+
+    @property
     def logs(self) -> Logs | None:
-        """The logs, and whether they look like one process; None where samples were drawn."""
-        return self.spec.logs
+        """The logs; None where samples were drawn."""
+        return self.evidence.logs if isinstance(self.evidence, SeveralLogs) else None
 
     @property
     def labels(self) -> Labels:
         """The names of states and actions, as far as they are known."""
-        if self.logs is not None:
-            return Labels(self.logs.states, self.logs.actions)
-        return Labels() if self.mdp is None else self.mdp.labels
+        return self.evidence.labels(self.mdp)
 
     @property
     def place(self) -> str:
         """Where policies act: in a "state", or on an "observation" of a probe set, which a store does not keep."""
-        told = self.spec.sampler == OWN and "probe" in self.algorithm.params
-        return "observation" if told or self.probe is not None else "state"
+        in_spec = self.evidence.drawn_by == OWN and "probe" in self.algorithm.params
+        return "observation" if in_spec or self.probe is not None else "state"
 
     @property
     def failures(self) -> tuple[Run, ...]:
@@ -120,11 +139,8 @@ class AuditResult(Documented):
     @cached_property
     def agreements(self) -> dict[str, Agreement]:
         """The agreement at every level there is."""
-        measured = measure if self.logs is None else measure_logs
-        return {
-            level: measured(level, self._prints[level], self.spec.runs_per_seed, self.spec.confidence)
-            for level in self.levels
-        }
+        R, confidence = self.spec.runs_per_seed, self.spec.confidence
+        return {level: self.evidence.measure(level, self.prints(level), R, confidence) for level in self.levels}
 
     def agreement(self, level: str | None = None) -> Agreement:
         """Return pairwise agreement, intervals and shares at a level; None: the policy, or the last level there is.
@@ -132,7 +148,7 @@ class AuditResult(Documented):
         >>> import replicable_rl as rr
         >>> result = rr.audit(rr.make("two-goals-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2), shared_seeds=20)
         >>> print(result.agreement("policy"))
-        same policy in 20 of 20 pairs: agreement 1.000 (0.796–1.000; at one look 0.832–1.000)
+        same policy in 20 of 20 pairs: agreement 1.000 (0.796–1.000)
         """
         return self.agreements[self._check_level(level)]
 
@@ -144,12 +160,12 @@ class AuditResult(Documented):
         code to which the same seeds give other results: the interval needs runs that depend on their seeds alone.
         """
         required = check_in_open_interval("meets", "required", required)
-        found = self.agreement(level).every_look
-        if (self.logs is not None and self.logs.differ) or self.unrepeated:
+        agreement = self.agreement(level).every_look
+        if self.evidence.differ or self.unrepeated:
             return None
-        if found.low >= required:
+        if agreement.low >= required:
             return None if self.unsampled else True
-        return False if found.high < required else None
+        return False if agreement.high < required else None
 
     def verdict(self, level: str | None = None) -> bool | None:
         """Whether what was required, or else promised, is shown: agreement, and losses where they are known.
@@ -164,61 +180,59 @@ class AuditResult(Documented):
         (True, 0, False)
         """
         level = self.level if level is None else level
-        asked = self.spec.require if level == self.level else None
-        if asked is None and self.rho is not None:
-            asked = min(1.0 - self.rho, float(np.nextafter(1.0, 0.0)))
-        if asked is None or level not in self.levels:
+        required = self.required(level)
+        if required is None or level not in self.levels:
             return False if self.refuted else None
-        return self.judged(asked, level)
+        return self.judged(required, level)
+
+    def required(self, level: str) -> float | None:
+        """Return the agreement that is asked for at a level, or else promised; None where there is neither."""
+        if self.spec.require is not None and level == self.level:
+            return self.spec.require
+        return None if self.rho is None else min(1.0 - self.rho, float(np.nextafter(1.0, 0.0)))
 
     def judged(self, required: float, level: str | None = None) -> bool | None:
         """Whether the agreement is at least ``required`` (:meth:`meets`), no loss is too large and no claim refuted."""
         if self.refuted:
             return False
-        unknown = None if self.loss_not_judged else True
-        both = [self.meets(required, level), unknown if self.accuracy is None else self.accuracy.met]
+        losses = self.accuracy.met if self.accuracy is not None else None if self.loss_not_judged else True
+        both = self.meets(required, level), losses
         return False if False in both else None if None in both else True
 
     @property
     def loss_not_judged(self) -> bool:
         """Whether a loss was asked about that is not known here, such as in a store without the table."""
-        return self.spec.training is not None and self.spec.training.epsilon is not None and self.accuracy is None
+        return self.evidence.promised is not None and self.accuracy is None
 
     @cached_property
     def accuracy(self) -> Accuracy | None:
         """How many runs lose at most epsilon; None where none is promised, or the problem is not known."""
         promised = promised_loss(self.spec)
-        if promised is None or self.policies is None or self.logs is not None or self.mdp is None:
+        if promised is None or self.policies is None:
             return None
         worst = promised.over == "worst"
-        lost = {one.fingerprint: one.worst_loss if worst else one.loss / self.span for one in self.policies}
-        losses = [lost.get(one) if one is not None else None for one in self._prints["policy"]]
-        return measure_accuracy(promised, losses, self.spec.runs_per_seed, self.spec.confidence)
+        losses = {
+            policy.fingerprint: policy.worst_loss if worst else policy.loss / self.span for policy in self.policies
+        }
+        by_run = [None if output is None else losses[output] for output in self.prints("policy")]
+        return measure_accuracy(promised, by_run, self.spec.runs_per_seed, self.spec.confidence)
 
     @cached_property
     def refuted(self) -> tuple[str, ...]:
-        """A sentence for every claim of the runs that the runs refute, see :mod:`replicable_rl.audit.refuting`."""
+        """A sentence for every claim of the runs that the runs refute, see :mod:`replicable_rl.audit.judging`."""
         return tuple(refutations(self))
 
     @cached_property
     def asks_for_nothing(self) -> str:
         """That epsilon allows to lose all that the best policy gains; '' where it does not, or nobody knows."""
-        return told_of_nothing(self.spec, self.mdp, self.runs)
+        return empty_promise(self)
 
     @cached_property
     def returns(self) -> Returns | None:
         """What the runs of training code earned, where ``evaluate`` measured it; None otherwise."""
-        return measure_returns(self.runs, self.spec.runs_per_seed, self.spec.confidence, self.spec.training)
+        return measure_returns(self.runs, self.spec)
 
-    @cached_property
-    def closeness(self) -> Closeness | None:
-        """How far actions are apart, by the tolerance that the audit was given; None where it was given none."""
-        asked = self.spec.training
-        if asked is None or asked.tolerance is None or "policy" not in self.levels:
-            return None
-        return self.within(asked.tolerance)
-
-    def within(self, tolerance: float) -> Closeness:
+    def within(self, tolerance: float) -> Estimate:
         """Return how often the actions of two runs are no further apart than ``tolerance``, on every observation.
 
         It says nothing about identity, which :meth:`agreement` does, and suits actions that are numbers of a scale.
@@ -228,13 +242,13 @@ class AuditResult(Documented):
         ...     gain = 1.0 + np.random.default_rng(sample_seed).normal(0.0, 0.01)
         ...     return lambda observation: gain * observation
         >>> result = rr.audit_callable(train, shared_seeds=20, probe=[-1.0, 0.5, 1.0])
-        >>> result.agreement("policy").same, result.within(0.1).close
-        (0, 20)
+        >>> result.agreement("policy").same, float(result.within(0.1))
+        (0, 1.0)
         """
         rule = "a number that is not negative"
         tolerance = check_real("within", "tolerance", tolerance, low=0.0, high=1e300, rule=rule)
         R, confidence = self.spec.runs_per_seed, self.spec.confidence
-        return measure_closeness(self.outputs("policy"), self._prints["policy"], R, confidence, tolerance)
+        return measure_distance(self.outputs("policy"), self.prints("policy"), R, confidence, tolerance)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -249,7 +263,17 @@ class AuditResult(Documented):
     @cached_property
     def unsampled(self) -> str:
         """That nothing was fresh in any run, so that agreement shows nothing, and why; '' where that is not known."""
-        return unsampled(self.spec, self.runs)
+        return unsampled(self)
+
+    @property
+    def fresh(self) -> str:
+        """What was fresh in every run, as far as that is known."""
+        why = nothing_fresh(self)
+        return f"nothing, for {why}" if why else self.evidence.fresh
+
+    def sample_text(self, run: Run) -> str:
+        """Name the sample of a run, such as "sample_seed=7"."""
+        return ", ".join(f"{name}={value}" for name, value in self.evidence.sample_of(run).items())
 
     def claim(self, level: str | None = None) -> Claim:
         """Return what was measured about a second run, as a claim.
@@ -261,25 +285,38 @@ class AuditResult(Documented):
         >>> print(result.claim("policy"))
         measured (audit): two runs have the same policy in 20 of 20 pairs, agreement 1.000 (0.796–1.000).
         """
-        return measured_claim(self, level)
+        agreement = self.agreement(level)
+        pairs, caveat = f"{agreement.same} of {agreement.pairs} pairs", self.unrepeated or self.unsampled
+        text = f"two runs have the same {agreement.level} in {pairs}, agreement {agreement.every_look}"
+        text += f" ({caveat.rstrip('.')})" if caveat else ""
+        bound, conditions = 1.0 - agreement.every_look.low, self.evidence.conditions
+        claim = LibraryClaim("replicability", "measured", text, bound, "audit", 0.0, agreement.level, conditions)
+        return Claims((claim,)).about_an_estimate().made[0] if self._estimated else claim
+
+    @property
+    def _estimated(self) -> bool:
+        """Whether the problem was itself estimated from data."""
+        by_job = self.spec.job is not None and self.spec.job.estimated
+        by_table = self.mdp is not None and self.mdp.trust.estimated
+        return by_job or by_table or self.problem.params.get("estimated") is True
 
     def classes(self, level: str | None = None) -> tuple[OutputClass, ...]:
         """Return the classes of identical outputs over all shared seeds, largest first."""
-        if (key := ("classes", self._check_level(level))) not in self._known:
-            self._known[key] = classes_of(self._prints[key[1]], self.spec.runs_per_seed)
-        found: tuple[OutputClass, ...] = self._known[key]
-        return found
+        key = "classes", self._check_level(level)
+        if key not in self._cache:
+            self._cache[key] = classes_of(self.prints(key[1]), self.spec.runs_per_seed)
+        classes: tuple[OutputClass, ...] = self._cache[key]
+        return classes
 
     def class_sizes(self, level: str | None = None) -> dict[int, tuple[int, ...]]:
         """Return, for every shared seed, the sizes of its classes, largest first; a failed run is its own class."""
-        return sizes_of(self._prints[self._check_level(level)], self.spec)
+        return dict(zip(self.spec.seeds, sizes_of(self.prints(level), self.spec.runs_per_seed), strict=True))
 
     @cached_property
     def states(self) -> StateAgreement:
         """Agreement of the action in every state (or observation of the probe set)."""
         R, confidence = self.spec.runs_per_seed, self.spec.confidence
-        measured = measure_states if self.logs is None else measure_states_of_logs
-        return measured(self.outputs("policy"), self._prints["policy"], R, confidence)
+        return self.evidence.measure_states(self.outputs("policy"), self.prints("policy"), R, confidence)
 
     def actions(self, state: int) -> dict[Any, int]:
         """Return which actions the runs take in a state, and how many runs take each.
@@ -289,7 +326,11 @@ class AuditResult(Documented):
         >>> sum(result.actions(0).values())
         40
         """
-        return actions_of(self.outputs("policy"), self._prints["policy"], state)
+        runs: Counter[Any] = Counter()
+        for same in self.classes("policy"):
+            action = self.outputs("policy")[same.fingerprint][state]
+            runs[tuple(action.tolist()) if action.ndim else action.item()] += same.runs
+        return dict(sorted(runs.items(), key=lambda pair: (-pair[1], pair[0])))
 
     @cached_property
     def policies(self) -> tuple[PolicyValue, ...] | None:
@@ -322,7 +363,11 @@ class AuditResult(Documented):
         return document_of(self)
 
     def __repr__(self) -> str:
-        return described(self, in_one_line(self))
+        size = f"{plural(self.spec.n_seeds, 'shared seed')} × {plural(self.spec.runs_per_seed, self.evidence.noun)}"
+        levels = [f"same {level} {agreement.every_look}" for level, agreement in self.agreements.items()]
+        nothing = "every run failed" if self.runs else "no run has finished"
+        subject = brief(f"{self.problem.text}, {self.algorithm.text}", 200)
+        return described(self, f"{subject}: {size}; {', '.join(levels) or nothing}")
 
     def to_json(self, *, timing: bool = False) -> dict[str, Json]:
         """Return everything found as JSON; the time, which no repetition repeats, only when asked for."""
@@ -334,11 +379,33 @@ class AuditResult(Documented):
         ``return`` and ``loss`` are exact, where the problem is known; ``measured_return`` and the ends of its interval
         are what ``evaluate`` saw.
         """
-        return rows_of(self, timing=timing)
+        values = {policy.fingerprint: policy for policy in self.policies or ()}
+        rows = []
+        for i, run in enumerate(self.runs):
+            row: dict[str, Json] = {"shared_seed": run.shared_seed, **self.evidence.sample_of(run)}
+            row |= {level: run.fingerprints.get(level) for level in self.levels}
+            row |= {"samples": run.samples, "status": None if run.status is None else run.status.code.value}
+            if values:
+                policy = values.get(run.fingerprints.get("policy", ""))
+                row |= {"return": policy and policy.expected_return, "loss": policy and policy.loss}
+            if self.returns is not None:
+                mean = self.returns.per_run[i]
+                low, high = (None, None) if mean is None or not np.isfinite(mean.low) else (mean.low, mean.high)
+                row |= {"measured_return": mean and mean.estimate, "measured_low": low, "measured_high": high}
+            row |= {"error": run.error, "run": run.key}
+            rows.append(row | {"seconds": run.seconds} if timing else row)
+        return rows
 
     def to_pandas(self, *, timing: bool = True) -> pd.DataFrame:
         """Return :meth:`rows` as a data frame (needs pandas)."""
-        return frame_of(self.rows(timing=timing))
+        try:
+            import pandas as pd
+        except ImportError:
+            raise InvalidInput("to_pandas: pandas is not installed. Run pip install pandas, or use to_csv.") from None
+        frame = pd.DataFrame(self.rows(timing=timing))
+        for seed in {"shared_seed", "sample_seed"} & set(frame):
+            frame[seed] = frame[seed].astype("uint64")  # whole numbers of 64 bits
+        return frame
 
     def to_csv(self, path: str | os.PathLike[str], *, timing: bool = False) -> None:
         """Write :meth:`rows` to a file, whole or not at all."""
@@ -351,19 +418,24 @@ class AuditResult(Documented):
     # --- inside ----------------------------------------------------------------------------------
 
     @cached_property
-    def _known(self) -> dict[tuple[str, str], Any]:  # of very many runs it takes long to find it again
+    def _cache(self) -> dict[tuple[str, str], Any]:  # of very many runs it takes long to compute it again
         return {}
 
     def outputs(self, level: str | None = None) -> dict[str, Any]:
         """Return every distinct output at a level by its fingerprint."""
-        if (key := ("outputs", self._check_level(level))) not in self._known:
-            self._known[key] = self.store.outputs(key[1], [one.fingerprint for one in self.classes(level)])
-        found: dict[str, Any] = self._known[key]
-        return found
+        key = "outputs", self._check_level(level)
+        if key not in self._cache:
+            self._cache[key] = self.store.outputs(key[1], [same.fingerprint for same in self.classes(level)])
+        outputs: dict[str, Any] = self._cache[key]
+        return outputs
 
-    @cached_property
-    def _prints(self) -> dict[str, list[str | None]]:
-        return {level: [run.fingerprints.get(level) for run in self.runs] for level in self.levels}
+    def prints(self, level: str | None = None) -> list[str | None]:
+        """Return the fingerprint of every run at a level; None where it failed."""
+        key = "prints", self._check_level(level)
+        if key not in self._cache:
+            self._cache[key] = [run.fingerprints.get(key[1]) for run in self.runs]
+        prints: list[str | None] = self._cache[key]
+        return prints
 
     def _check_level(self, level: str | None) -> str:
         level = usual_level(self.levels) if level is None else level

@@ -1,4 +1,4 @@
-"""An audit as data: a row for every run, a claim, a line, and JSON."""
+"""An audit as data: everything found, as JSON."""
 
 from __future__ import annotations
 
@@ -6,89 +6,13 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.audit.document import process_sentence
-from replicable_rl.audit.sampled import fresh, suspicion, versions
+from replicable_rl.audit.judging import suspicion, versions
 from replicable_rl.canonical import Json, to_json
-from replicable_rl.errors import InvalidInput
-from replicable_rl.problem.source import Source
-from replicable_rl.runs import Claim, Claims, LibraryClaim
-from replicable_rl.wording import brief, number, plural
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from replicable_rl.audit.result import AuditResult
-
-
-def rows_of(result: AuditResult, *, timing: bool) -> list[dict[str, Json]]:
-    """Return seeds, fingerprints, samples, status, return and loss of every run."""
-    worth = {one.fingerprint: one for one in result.policies or ()}
-    rows = []
-    measured = None if result.returns is None else result.returns.per_run
-    for i, run in enumerate(result.runs):
-        row: dict[str, Json] = {"shared_seed": run.shared_seed}
-        row |= {"sample_seed": run.sample_seed} if result.logs is None else {"log": result.logs.name_of(run)}
-        row |= {level: run.fingerprints.get(level) for level in result.levels}
-        row |= {"samples": run.samples, "status": None if run.status is None else run.status.code.value}
-        one = worth.get(run.fingerprints.get("policy", ""))
-        if worth:
-            row |= {"return": one and one.expected_return, "loss": one and one.loss}
-        row |= {} if measured is None else _measured(measured[i])
-        row |= {"error": run.error, "run": run.key}
-        rows.append(row | {"seconds": run.seconds} if timing else row)
-    return rows
-
-
-def _measured(found: Estimate | None) -> dict[str, Json]:
-    """Return the measured return of a run and its interval; None for what nobody knows."""
-    low, high = (None, None) if found is None or not np.isfinite(found.low) else (found.low, found.high)
-    return {"measured_return": None if found is None else float(found), "measured_low": low, "measured_high": high}
-
-
-def frame_of(rows: list[dict[str, Json]]) -> pd.DataFrame:
-    """Return rows as a data frame; seeds are whole numbers of 64 bits."""
-    try:
-        import pandas as pd
-    except ImportError:
-        raise InvalidInput("to_pandas: pandas is not installed. Run pip install pandas, or use to_csv.") from None
-    frame = pd.DataFrame(rows)
-    for seed in {"shared_seed", "sample_seed"} & set(frame):
-        frame[seed] = frame[seed].astype("uint64")
-    return frame
-
-
-def measured_claim(result: AuditResult, level: str | None) -> Claim:
-    """Return what was measured about a second run; of an estimated problem, about the estimate alone."""
-    found = result.agreement(level)
-    said = f"two runs have the same {found.level} in {found.same} of {found.pairs} pairs, agreement {found.every_look}"
-    nothing_shown = result.unrepeated or result.unsampled
-    said += f" ({nothing_shown.rstrip('.')})" if nothing_shown else ""
-    logs = "the logs are independent samples of one process"
-    logs += ", which a test denies" if result.logs is not None and result.logs.differ else ""
-    conditions = () if result.logs is None else (logs,)
-    claim = LibraryClaim(
-        "replicability", "measured", said, 1.0 - found.every_look.low, "audit", 0.0, found.level, conditions
-    )
-    return Claims((claim,)).about_an_estimate().made[0] if _is_estimated(result) else claim
-
-
-def _is_estimated(result: AuditResult) -> bool:
-    """Whether the problem was itself estimated from data."""
-    known = result.mdp if result.mdp is not None else getattr(result.spec.job, "problem", None)
-    return (isinstance(known, Source) and known.trust.estimated) or result.problem.params.get("estimated") is True
-
-
-def in_one_line(result: AuditResult) -> str:
-    """Return what was audited and what was found, for a prompt."""
-    size = f"{plural(result.spec.n_seeds, 'shared seed')} × {plural(result.spec.runs_per_seed, 'run')}"
-    said = ", ".join(f"same {level} {found.every_look}" for level, found in result.agreements.items())
-    of = f"{result.problem.text}, {result.algorithm.text}"
-    said += "" if result.returns is None or not said else f"; mean return {number(float(result.returns.mean))}"
-    none = "every run failed" if result.runs else "no run has finished"
-    return f"{brief(of, 200)}: {size}; {said or none}"
 
 
 def json_of(result: AuditResult, *, timing: bool) -> dict[str, Json]:
@@ -100,7 +24,7 @@ def json_of(result: AuditResult, *, timing: bool) -> dict[str, Json]:
         **_logs_json(result),
         "problem": result.problem.to_json(),
         "algorithm": result.algorithm.to_json(),
-        "sampler": spec.sampler,
+        "sampler": spec.evidence.drawn_by,
         "shared_seeds": [str(seed) for seed in spec.seeds],
         "runs_per_seed": spec.runs_per_seed,
         "runs": {"asked": result.runs_asked, "there": len(result.runs)},
@@ -109,7 +33,7 @@ def json_of(result: AuditResult, *, timing: bool) -> dict[str, Json]:
         "rho": result.rho,
         "require": spec.require,
         "level": result.level,
-        "randomness": {"shared": spec.shared, "fresh": fresh(spec, result.runs)},
+        "randomness": {"shared": spec.evidence.shared, "fresh": result.fresh},
         **_training_json(result),
         "unsampled": result.unsampled or None,
         "suspicion": suspicion(result) or None,
@@ -120,7 +44,7 @@ def json_of(result: AuditResult, *, timing: bool) -> dict[str, Json]:
         "levels": {level: _level_json(result, level) for level in result.levels},
         "failures": [
             {"shared_seed": str(run.shared_seed)}
-            | ({"sample_seed": str(run.sample_seed)} if result.logs is None else {"log": result.logs.name_of(run)})
+            | {name: str(sample) for name, sample in result.evidence.sample_of(run).items()}
             | {"run": run.key, "error": run.error}
             for run in result.failures
         ],
@@ -180,8 +104,8 @@ def _policy_json(result: AuditResult) -> dict[str, Json]:
 
 def _training_json(result: AuditResult) -> dict[str, Json]:
     """Return all of it for programs."""
-    returns, accuracy, close = result.returns, result.accuracy, result.closeness
-    data: dict[str, Json] = {"warnings": list(result.warnings), "returns": None, "accuracy": None, "closeness": None}
+    returns, accuracy = result.returns, result.accuracy
+    data: dict[str, Json] = {"warnings": list(result.warnings), "returns": None, "accuracy": None}
     if returns is not None:
         per_run = [None if one is None else _estimate(one) for one in returns.per_run]
         uniform = None if returns.uniform is None else _estimate(returns.uniform)
@@ -192,12 +116,6 @@ def _training_json(result: AuditResult) -> dict[str, Json]:
         data["accuracy"] = {"epsilon": accuracy.epsilon, "delta": accuracy.delta, "over": accuracy.over}
         data["accuracy"] |= {"kept": accuracy.kept, "runs": accuracy.runs, "share": accuracy.share.to_json()}
         data["accuracy"] |= {"met": accuracy.met}
-    if close is not None:
-        mean = None if math.isnan(close.mean_distance) else close.mean_distance
-        data["closeness"] = {"tolerance": close.tolerance, "close": close.close, "pairs": close.pairs}
-        data["closeness"] |= {"value": close.value.to_json(), "every_look": close.every_look.to_json()}
-        data["closeness"] |= {"observations": close.observations.to_json(), "mean_distance": mean}
-        data["closeness"] |= {"largest_distance": close.largest_distance}
     return data
 
 

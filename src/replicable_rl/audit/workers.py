@@ -1,4 +1,9 @@
-"""Chunks of runs on joblib's workers: processes, threads, a Dask or a Ray cluster."""
+"""Making runs: in chunks that end after a fraction of a second, here or on joblib's workers.
+
+A chunk goes to a worker with many runs and comes back with those that it made in time; the others go back into the
+queue. So fast runs do not drown in overhead, slow ones travel one by one, and whoever kills an audit loses a fraction
+of a second of finished runs. The order in which runs finish has no influence on any result.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +11,32 @@ import contextlib
 import functools
 import itertools
 import os
+import random
 import signal
 import sys
 import threading
 import time
-import warnings
+import traceback
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
-from replicable_rl.audit.jobs import Contents, Job, OnError, check_travels, run_chunk
-from replicable_rl.errors import InvalidInput
+from replicable_rl.audit.evidence import Job
+from replicable_rl.errors import InvalidFile, InvalidInput
+from replicable_rl.progress import unheard
 from replicable_rl.registry import unshipped_levels
-from replicable_rl.runs import LEVELS, Level, Run, RunSpec
-from replicable_rl.store import RunStore
+from replicable_rl.runs import LEVELS, Level, Run, RunSpec, is_our_file, made_with
+from replicable_rl.store import RunStore, packed
 from replicable_rl.wording import sentence
 
+OnError = Literal["raise", "record"]
+Contents = dict[str, bytes]  # outputs by their fingerprints
+Batch = tuple[int, list[Run], Contents]  # the number of the chunk, and what came of it
+_PATIENCE = 0.3  # seconds of runs that a chunk brings
+_LARGEST = 2000  # runs of a chunk
 _LOOK = 1.0  # seconds between two looks of a worker at its parent
-_DEATHS = ("TerminatedWorkerError", "KilledWorker", "ActorDiedError", "WorkerCrashedError")  # loky, Dask, Ray, Ray
-
-Chunk = tuple[int, Job, list[RunSpec]]  # of which audit
-Batch = tuple[int, list[Run], Contents]
-Call = tuple[Callable[..., Batch], tuple[Any, ...], dict[str, Any]]  # what joblib.delayed makes
+_THROUGH = (contextlib.__file__, functools.__file__)  # our code also runs through their decorators
 
 
 class RunFailed(InvalidInput):
@@ -56,61 +66,187 @@ class _InTheRun(Exception):
         return f"\n\n{self.args[0]}"
 
 
-def wants_workers(n_jobs: int | None) -> bool:
-    """Whether n_jobs, or a backend that the user has set up in joblib, asks for more than this thread."""
-    if n_jobs is not None or "joblib" not in sys.modules:
-        return n_jobs not in (None, 1)
+# --- runs, one after the other ------------------------------------------------------------------------------------
+
+
+def run_chunk(number: int, job: Job, specs: Sequence[RunSpec], on_error: OnError) -> Batch:
+    """Make runs in order for a fraction of a second; a failed one is the last, unless it is recorded.
+
+    The runs come without their outputs, and each distinct output comes once.
+    """
+    runs: list[Run] = []
+    contents: Contents = {}
+    context, began = unheard(), time.perf_counter()  # the audit's own progress is runs, not iterations
+    for spec in specs:
+        started = time.perf_counter()
+        if runs and started - began > _PATIENCE:
+            break
+        try:
+            run = context.run(job.run, spec)
+        except (Exception, SystemExit) as error:
+            seconds = time.perf_counter() - started
+            runs.append(Run.failed(spec, _describe(error), seconds, traceback=_traceback(error)))
+            if on_error == "raise":
+                break
+        else:
+            # The spec of the audit: somebody's own code is known there by the name that its author gave it.
+            seconds = time.perf_counter() - started
+            runs.append(packed(run, contents, spec=spec, made_with=made_with(), seconds=seconds))
+    return number, runs, contents
+
+
+def _describe(error: BaseException) -> str:
+    """Say what went wrong in one line; where, if it was not our own refusal."""
+    try:
+        message = sentence(error) + "." * str(error).rstrip().endswith(".")
+    except Exception:  # an exception that cannot even be written
+        message = ""
+    if isinstance(error, InvalidInput):
+        return message
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {message}{where}" if message else f"{type(error).__name__}{where}"
+
+
+def _traceback(error: BaseException) -> str | None:
+    """Return the traceback as Python prints it, from somebody's own code on; None where all of it is ours."""
+    frames = error.__traceback__
+    while frames is not None and _leads_on(frames.tb_frame.f_code.co_filename):
+        frames = frames.tb_next
+    if frames is None:
+        return None
+    try:
+        lines = traceback.format_exception(type(error), error, frames)
+    except Exception:  # an exception that cannot even be written
+        lines = [*traceback.format_tb(frames), type(error).__name__]
+    return "".join(lines).encode("utf-8", "backslashreplace").decode()
+
+
+def _leads_on(file: str) -> bool:
+    """Whether code of this package, or what it runs through, is in a file."""
+    return file in _THROUGH or is_our_file(file)
+
+
+# --- what is left to make -----------------------------------------------------------------------------------------
+
+
+class Queue:
+    """The runs that audits still lack, in their order, handed out in chunks."""
+
+    def __init__(self, lacking: Sequence[tuple[Job, Sequence[RunSpec]]], store: RunStore) -> None:
+        self._jobs = [job for job, _ in lacking]
+        self._left = [deque(specs) for _, specs in lacking]
+        self._store = store
+        self._out: dict[int, tuple[int, list[RunSpec]]] = {}  # chunks that are being made: of which audit, and its runs
+        self._lock = threading.Lock()  # joblib asks for work from threads of its own
+
+    def __len__(self) -> int:
+        return sum(map(len, self._left))
+
+    def chunks(self, workers: int) -> Iterator[tuple[int, Job, list[RunSpec]]]:
+        """Yield chunks until no run is left; what another process finished meanwhile is left out."""
+        while len(self):
+            with self._lock:
+                audit = next((i for i, left in enumerate(self._left) if left), None)
+                if audit is None:
+                    return
+                left = self._left[audit]
+                chunk = [left.popleft() for _ in range(min(_LARGEST, -(-len(left) // (2 * workers))))]
+                chunk = self._unfinished(chunk)
+                number = len(self._out)
+                self._out[number] = audit, chunk
+            if chunk:
+                yield number, self._jobs[audit], chunk
+
+    def _unfinished(self, chunk: list[RunSpec]) -> list[RunSpec]:
+        """Leave out the runs that another process has finished."""
+        if self._store.path is not None:
+            with contextlib.suppress(InvalidFile):  # nobody hears a thread of joblib's; the next `add` says it
+                finished = self._store.finished(spec.digest for spec in chunk)
+                return [spec for spec in chunk if spec.digest not in finished]
+        return chunk
+
+    def take_back(self, number: int, runs: int, *, rivals: bool) -> int:
+        """Take the runs of a chunk back that were not made, and return of which audit they are."""
+        with self._lock:
+            audit, chunk = self._out[number]
+            self._out[number] = audit, []
+            self._left[audit].extendleft(reversed(chunk[runs:]))
+            if rivals:  # another process works in the same order, and would be met at every chunk
+                random.Random().shuffle(self._left[audit])
+        return audit
+
+
+# --- workers ------------------------------------------------------------------------------------------------------
+
+
+def batches_of(queue: Queue, store: RunStore, n_jobs: int | None, on_error: OnError) -> Generator[Batch, None, None]:
+    """Make the runs of a queue: in this thread, or on the workers that n_jobs or `joblib.parallel_config` asks for."""
+    if n_jobs == 1 or (n_jobs is None and "joblib" not in sys.modules):
+        yield from (run_chunk(*chunk, on_error) for chunk in queue.chunks(1))
+        return
+    try:
+        while len(queue):  # chunks that came back with runs left may have met the end of the queue
+            yield from _on_joblib(queue, n_jobs, on_error)
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise RunFailed(
+            f"audit: a worker failed ({type(error).__name__}: {sentence(error)}). Use fewer workers if memory is "
+            f"short, and threads for what cannot be pickled; {kept_where(store)}."
+        ) from error
+
+
+def _on_joblib(queue: Queue, n_jobs: int | None, on_error: OnError) -> Iterator[Batch]:
     import joblib
+    from joblib._dask import DaskDistributedBackend
     from joblib.parallel import get_active_backend
 
-    return hasattr(get_active_backend()[0], "client") or bool(joblib.effective_n_jobs(None) != 1)
+    backend, _ = get_active_backend()
+    workers = max(1, joblib.effective_n_jobs(n_jobs))
+    own, parent = unshipped_levels(), os.getpid()
+    calls = (joblib.delayed(_on_worker)(parent, own, *chunk, on_error) for chunk in queue.chunks(workers))
+    if isinstance(backend, DaskDistributedBackend):
+        yield from _on_dask(backend, calls, workers)
+    elif backend.supports_return_generator:
+        batches = joblib.Parallel(n_jobs, batch_size=1, return_as="generator_unordered")(calls)
+        with contextlib.closing(batches):
+            yield from batches
+    else:  # Ray and multiprocessing return lists only: go round by round
+        with joblib.Parallel(n_jobs, batch_size=1) as parallel:
+            while some := list(itertools.islice(calls, 2 * workers)):
+                yield from parallel(some)
 
 
-def on_workers(
-    chunks: Callable[[int], Iterator[Chunk]],
-    jobs: Sequence[Job],
-    store: RunStore,
-    n_jobs: int | None,
-    on_error: OnError,
-) -> Generator[Batch, None, None]:
-    """Run on joblib's workers: processes, or threads where they do as well, or those of `joblib.parallel_config`."""
-    import joblib
-    from joblib.parallel import get_active_backend
+def _on_dask(backend: Any, calls: Iterator[tuple[Callable[..., Batch], Any, Any]], workers: int) -> Iterator[Batch]:
+    """Run on the cluster of joblib's Dask backend, which itself never learns of a chunk that Dask has given up."""
+    from dask.distributed import as_completed
 
-    prefer = "threads" if all(job.threads for job in jobs) else "processes"
-    backend, _ = get_active_backend(prefer=prefer)
-    client = getattr(backend, "client", None)
-    with _as_run_failed(store):
-        workers = max(1, joblib.effective_n_jobs(n_jobs))
-        if client is not None or (workers > 1 and not getattr(backend, "supports_sharedmem", False)):
-            for job in jobs:
-                check_travels(job)
-        own, parent = unshipped_levels(), os.getpid() if _are_children(backend) else None
-        calls = (joblib.delayed(_run_chunk)(*chunk, on_error, own, parent) for chunk in chunks(workers))
-        yield from _on_joblib(calls, n_jobs, workers, prefer) if client is None else _on_dask(backend, calls, workers)
+    def submitted(number: int) -> list[Any]:
+        return [
+            backend.client.submit(function, *arguments, pure=False, **backend.submit_kwargs)
+            for function, arguments, _ in itertools.islice(calls, number)
+        ]
+
+    running = as_completed(submitted(2 * workers))
+    try:
+        for future in running:
+            batch: Batch = future.result()
+            running.update(submitted(1))
+            yield batch
+    finally:
+        backend.client.cancel(list(running.futures))
 
 
-def _run_chunk(
-    number: int,
-    job: Job,
-    specs: Sequence[RunSpec],
-    on_error: OnError,
-    own: dict[str, Level],
-    parent: int | None,
-) -> Batch:
-    if parent not in (None, os.getpid()):
+def _on_worker(parent: int, own: dict[str, Level], *chunk: Any) -> Batch:
+    if os.getppid() == parent:
         belong_to(parent)
     LEVELS.update(own)  # levels of the program that this process has not run
-    return number, *run_chunk(job, specs, on_error)
-
-
-def _are_children(backend: Any) -> bool:
-    """Whether the workers of a backend are child processes of this one: joblib's own, not those of a cluster."""
-    return type(backend).__module__.startswith("joblib.") and not hasattr(backend, "client")
+    return run_chunk(*chunk)
 
 
 @functools.cache
-def belong_to(parent: int | None) -> None:
+def belong_to(parent: int) -> None:
     """Leave Ctrl-C to the parent, which ends this worker, and end it soon after the parent has gone in another way.
 
     Ctrl-C reaches every process of a terminal. Between two chunks a worker would answer with a traceback.
@@ -124,82 +260,6 @@ def belong_to(parent: int | None) -> None:
         os._exit(1)  # in the middle of a run; it has kept nothing
 
     threading.Thread(target=look, name="replicable-rl: end with the parent", daemon=True).start()
-
-
-def _on_joblib(calls: Iterator[Call], n_jobs: int | None, workers: int, prefer: str) -> Iterator[Batch]:
-    import joblib
-
-    # A worker that has loaded a large library is replaced by a fresh one, and joblib says so in a thread of its own.
-    warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given", category=UserWarning)
-    _leave_stopped_pools_in_peace()
-    try:
-        parallel = joblib.Parallel(n_jobs=n_jobs, batch_size=1, prefer=prefer, return_as="generator_unordered")
-    except ValueError:  # Ray and multiprocessing return lists only: go round by round
-        with joblib.Parallel(n_jobs=n_jobs, batch_size=1, prefer=prefer) as parallel:
-            while some := list(itertools.islice(calls, 2 * workers)):
-                yield from parallel(some)
-    else:
-        batches = parallel(calls)
-        try:
-            for batch in batches:  # noqa: UP028  # `yield from` would close it outside of what follows
-                yield batch
-        finally:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # joblib has advice for those who stop early
-                batches.close()
-
-
-@functools.cache
-def _leave_stopped_pools_in_peace() -> None:
-    """Keep one traceback from the screen: joblib's pool forgets its work when it is stopped, and may then ask for it.
-
-    It does when a chunk was handed to it in the very moment in which it was stopped; its workers have ended by then.
-    """
-    heard = threading.excepthook
-
-    def hook(told: threading.ExceptHookArgs) -> None:
-        stopped = getattr(getattr(told.thread, "executor_flags", None), "shutdown", False)
-        if not (stopped and issubclass(told.exc_type, KeyError)):
-            heard(told)
-
-    threading.excepthook = hook
-
-
-def _on_dask(backend: Any, calls: Iterator[Call], workers: int) -> Iterator[Batch]:
-    """Run on the cluster of joblib's Dask backend, which itself never learns of a chunk that Dask has given up."""
-    from dask.distributed import as_completed
-
-    client, options = backend.client, {"pure": False, **backend.submit_kwargs}
-
-    def submitted(how_many: int) -> list[Any]:
-        some = itertools.islice(calls, how_many)
-        return [client.submit(function, *given, **named, **options) for function, given, named in some]
-
-    running = as_completed(submitted(2 * workers))
-    try:
-        for future in running:
-            batch = future.result()
-            running.update(submitted(1))
-            yield batch
-    finally:
-        client.cancel(list(running.futures))
-
-
-@contextlib.contextmanager
-def _as_run_failed(store: RunStore) -> Iterator[None]:
-    """Word what befalls the workers; what the runs themselves raise comes back as runs."""
-    try:
-        yield
-    except InvalidInput:
-        raise
-    except Exception as error:
-        if type(error).__name__ in _DEATHS:
-            raise RunFailed(
-                "audit: a worker process died, by a crash, a signal or too little memory. Use fewer workers if memory "
-                f"is short; {kept_where(store)}."
-            ) from None
-        what = f"{type(error).__name__}: {sentence(error)}"
-        raise RunFailed(f"audit: the workers failed ({what}); {kept_where(store)}.") from error
 
 
 def kept_where(store: RunStore) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from replicable_rl.audit.audits import refuse_nameless
 from replicable_rl.audit.evidence import AuditSpec
-from replicable_rl.audit.identity import refuse_nameless
 from replicable_rl.cli.options import given_options
 from replicable_rl.cli.problems import resolve_problem
 from replicable_rl.errors import InvalidFile, InvalidInput, did_you_mean, shown

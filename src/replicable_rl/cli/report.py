@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from replicable_rl.audit import AuditResult, read_audits
+from replicable_rl.audit.audits import current
 from replicable_rl.audit.document import store_document
 from replicable_rl.audit.evidence import audits_of
-from replicable_rl.audit.reading import current
 from replicable_rl.cli.options import refuse_early
 from replicable_rl.cli.output import print_note
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval, did_you_mean

@@ -7,7 +7,7 @@ from typing import Any
 
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.audit import AuditResult, audit_spec, opened_store, run_audits
-from replicable_rl.audit.api import StoreLike
+from replicable_rl.audit.audits import StoreLike
 from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.diagnose.calibration import Calibration
 from replicable_rl.diagnose.losses import Losses

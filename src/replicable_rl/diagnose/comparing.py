@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from replicable_rl.audit.api import StoreLike, opened_store
+from replicable_rl.audit.audits import StoreLike, opened_store
 from replicable_rl.diagnose.advice import recommended
 from replicable_rl.diagnose.calibrating import calibrate, refuse_log
 from replicable_rl.diagnose.candidates import PUBLISHED, REPLICATES, candidates

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.audit.agreement import Estimate
-from replicable_rl.audit.every_look import mean_at_every_look
+from replicable_rl.audit.intervals import mean_at_every_look
 from replicable_rl.planning import evaluate_policy, optimal_values
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.sampling import sums

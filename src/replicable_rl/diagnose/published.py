@@ -6,13 +6,12 @@ pair publishes afresh, so that the agreement is that of a lab that publishes and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from replicable_rl.algorithms import PlugInPolicy
-from replicable_rl.audit import audit_spec
+from replicable_rl.audit import Job, audit_spec
 from replicable_rl.audit.evidence import AuditSpec, derived_seed
-from replicable_rl.audit.jobs import Solving
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.rules import Cuts, PublishedCuts
 from replicable_rl.runs import ObjectSpec, Run, RunSpec, Status, StatusCode
@@ -22,19 +21,16 @@ ID = "published-afresh-v1"
 _SHARED = "the cuts that the first run of a pair publishes"
 
 
-@dataclass(frozen=True)
-class PublishJob(Solving):
+class PublishJob(Job):
     """Make the runs of an audit of published cuts."""
 
-    problem: Any
     algorithm: PlugInPolicy
-    seed: int  # of the audit: it says which run of a pair is the first
-    threads: bool = False
 
-    @property
-    def mdp(self) -> TabularMDP | None:
-        """The problem, where it is a table."""
-        return self.problem if isinstance(self.problem, TabularMDP) else None
+    def __init__(self, problem: Any, algorithm: PlugInPolicy, seed: int) -> None:
+        self.problem, self.algorithm = problem, algorithm
+        self.seed = seed  # of the audit: it says which run of a pair is the first
+        self.mdp = problem if isinstance(problem, TabularMDP) else None
+        self._kept: tuple[int, Cuts] | None = None
 
     def run(self, spec: RunSpec) -> Run:
         """Publish, or follow what the first run of the pair has published."""
@@ -48,14 +44,9 @@ class PublishJob(Solving):
 
     def _published(self, first: int) -> Cuts:
         """Return the cuts of a pair; the last are kept, for its two runs are mostly made one after the other."""
-        kept: tuple[int, Cuts] | None = self.__dict__.get("_kept")
-        if kept is None or kept[0] != first:
-            kept = first, publish(self.problem, self.algorithm, sample_seed=first)
-            self.__dict__["_kept"] = kept
-        return kept[1]
-
-    def __reduce__(self) -> tuple[type[PublishJob], tuple[Any, ...]]:
-        return PublishJob, (self.problem, self.algorithm, self.seed, self.threads)  # not what is kept here
+        if self._kept is None or self._kept[0] != first:
+            self._kept = first, publish(self.problem, self.algorithm, sample_seed=first)
+        return self._kept[1]
 
 
 def published_spec(problem: Any, algorithm: PlugInPolicy, *, in_store: bool, seed: int, **settings: Any) -> AuditSpec:
@@ -65,4 +56,4 @@ def published_spec(problem: Any, algorithm: PlugInPolicy, *, in_store: bool, see
     order = algorithm.decider.order
     params |= {"seed": str(seed)} | ({} if order is None else {"order": list(order)})
     job = PublishJob(problem, algorithm, seed)
-    return replace(usual, algorithm=ObjectSpec(ID, params), shared=_SHARED, job=job)
+    return replace(usual, algorithm=ObjectSpec(ID, params), evidence=replace(usual.evidence, shared=_SHARED), job=job)

@@ -6,7 +6,7 @@ r"""How many samples are enough: a search over sizes that keeps its error probab
     at a size  pairs of runs are added, twice as many each time, until it is decided or there are as many as allowed
 
 *Every interval of the search holds at once*, with probability at least the confidence 1 - alpha. At one size the runs
-of the shared seeds 1, 2, 3, ... are independent, and :mod:`~replicable_rl.audit.every_look` holds at all their numbers
+of the shared seeds 1, 2, 3, ... are independent, and :mod:`~replicable_rl.audit.intervals` holds at all their numbers
 at once, with probability 1 - alpha/G': whether more are added may depend on what was seen. Each size has the same part
 of alpha, whether it is tried or not, so which are tried may depend on everything too. That matters, for all sizes use
 the same seeds and are not independent of each other.

@@ -1,1 +1,1 @@
-"""Experiments: every folder here is one, with its design, analysis, figure and texts side by side."""
+"""Experiments: settings, design, analysis, figure and verdicts of each in one module of ``catalogue``."""

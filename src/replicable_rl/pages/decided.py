@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from replicable_rl.audit.reading import problem_of
+from replicable_rl.audit.audits import problem_of
 from replicable_rl.errors import InvalidInput, check_numbers, shown
 from replicable_rl.logs import Dataset
 from replicable_rl.problem.table import Labels, TabularMDP

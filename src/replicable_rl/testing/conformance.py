@@ -32,7 +32,7 @@ from replicable_rl.runs import LEVELS, Algorithm, Level, Run, check_level, impli
 from replicable_rl.runs.specs import algorithm_spec, inexact_setting
 from replicable_rl.solve import refuse_other, solve, source_of
 from replicable_rl.testing.sources import Counted
-from replicable_rl.training.lending import lent_generators, seed_generators
+from replicable_rl.training.playing import lent_generators, seed_generators
 from replicable_rl.wording import brief, sentence
 
 SHARED, SAMPLE = 2023, 1  # the seeds of the run that others are compared with

@@ -9,32 +9,43 @@ uses the second and shares nothing. It returns a policy table, a table of action
 from __future__ import annotations
 
 import contextlib
+import dis
+import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import numpy as np
 
-from replicable_rl.audit import AuditResult, opened_store, run_audits
-from replicable_rl.audit.api import StoreLike
-from replicable_rl.audit.evidence import AuditSpec, Repeat, Training
-from replicable_rl.audit.identity import refuse_misnamed, refuse_nameless, source_digest
-from replicable_rl.audit.jobs import OnError
-from replicable_rl.audit.sampled import DIFFERENT_DATA, DRAWN_BY_TRAIN, IGNORED_BY_TRAIN, SAME_DATA, ignores_sample_seed
+from replicable_rl.audit import AuditResult, AuditSpec, Job, TrainingCode, opened_store, run_audits
+from replicable_rl.audit.audits import StoreLike, refuse_misnamed, refuse_nameless, source_digest
+from replicable_rl.audit.evidence import Repeat, derived_seed
+from replicable_rl.audit.judging import RETURNS
+from replicable_rl.audit.workers import OnError
 from replicable_rl.canonical import Json
-from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval, check_real, shown
+from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval, shown
+from replicable_rl.planning import gain
+from replicable_rl.problem.source import greedy
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import bar_where_it_is_seen
-from replicable_rl.runs import OWN, ObjectSpec
-from replicable_rl.training.content import data_digest
-from replicable_rl.training.jobs import TrainJob, returns_of, takes
-from replicable_rl.training.naming import OWNER, name_of, settings_of
-from replicable_rl.training.probes import check_probe
-from replicable_rl.training.sb3 import StableBaselines3
+from replicable_rl.runs import ObjectSpec, Run, RunSpec, Status, StatusCode, level_of
+from replicable_rl.runs.run import UNSAID
+from replicable_rl.runs.specs import exact_json
+from replicable_rl.solve import stated_unless_ours
+from replicable_rl.training import playing
+from replicable_rl.training.playing import EpisodeReturns, Observations
+from replicable_rl.training.sb3 import StableBaselines3, TrainedPolicy
 from replicable_rl.wording import sentence
 
-_SHARED = "what train draws from shared_seed"
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+OWNER = "audit_callable"
+_FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType)
+_RESERVED = ("version", "probe", "evaluate")
 _REMEMBERS: WeakSet[Any] = WeakSet()  # training code to which the same seeds gave other results
 
 
@@ -53,7 +64,6 @@ def audit_callable(
     evaluate: Callable[..., Any] | None = None,
     uniform: Any = None,
     data: Callable[[int], Any] | None = None,
-    tolerance: float | None = None,
     problem: TabularMDP | None = None,
     name: str | None = None,
     version: str | None = None,
@@ -87,9 +97,6 @@ def audit_callable(
     data : callable, optional
         ``data(sample_seed)`` returns the data that ``train`` draws, as bytes or arrays. If two sample seeds give the
         same, nothing was sampled, and the audit says so.
-    tolerance : float, optional
-        For actions that are numbers: how far two may be apart and still count as close. ``result.closeness`` says how
-        often they are; the agreement stays about identical ones.
     problem : TabularMDP, optional
         What is solved, where it is known: outputs are checked against its size, and ``result.policies``
         gives returns and losses.
@@ -124,7 +131,6 @@ def audit_callable(
         evaluate=evaluate,
         uniform=uniform,
         data=data,
-        tolerance=tolerance,
         problem=problem,
         name=name,
         version=version,
@@ -145,12 +151,12 @@ def audit_callable(
 def _as_known(train: Any, result: AuditResult) -> AuditResult:
     """Return a result that says of code that remembers what an earlier audit saw: by now it may remember everything."""
     with contextlib.suppress(TypeError, InvalidFile):  # no weak reference to it; no writing
-        if any(one.same is False for one in result.repeats):
+        if any(repeat.same is False for repeat in result.repeats):
             _REMEMBERS.add(train)
         elif train in _REMEMBERS:
-            seen = Repeat(result.runs[-1].key, False, "in an earlier audit of this program")
-            result = replace(result, repeats=(seen,))
-            result.store.add_repeats([list(seen)])
+            repeat = Repeat(result.runs[-1].key, False, "in an earlier audit of this program")
+            result = replace(result, repeats=(repeat,))
+            result.store.add_repeats([list(repeat)])
     return result
 
 
@@ -162,7 +168,6 @@ def callable_spec(
     evaluate: Callable[..., Any] | None = None,
     uniform: Any = None,
     data: Callable[[int], Any] | None = None,
-    tolerance: float | None = None,
     problem: TabularMDP | None = None,
     name: str | None = None,
     version: str | None = None,
@@ -179,28 +184,26 @@ def callable_spec(
     _check_functions(train, evaluate, data)
     if problem is not None and not isinstance(problem, TabularMDP):
         raise InvalidInput(f"{OWNER}: problem must be a TabularMDP, got {type(problem).__name__}.")
-    adapter = train if isinstance(train, StableBaselines3) else None
-    if probe is None and adapter is not None:
-        probe = adapter.probe()
-    observations = None if probe is None else check_probe(OWNER, probe)
+    if probe is None and isinstance(train, StableBaselines3):
+        probe = train.probe()
+    observations = None if probe is None else playing.check_probe(OWNER, probe)
     name = str(name or name_of(train))
     if in_store and version is None:
         refuse_nameless(OWNER, name, "Pass version='1'")
     if in_store and problem is not None:
         refuse_misnamed(OWNER, problem)
-    told = settings_of(train, version, params, observations, evaluate, in_store=in_store)
+    code = train.code if isinstance(train, StableBaselines3) else (train,)
+    evidence = TrainingCode(**_asked(evaluate, uniform, epsilon, delta, problem))
     spec = AuditSpec(
         ObjectSpec("callable") if problem is None else problem.spec,
-        ObjectSpec(name, told),
-        sampler=OWN,
-        shared=adapter.shared_randomness if adapter else _SHARED,
-        fresh=adapter.fresh_randomness if adapter else DRAWN_BY_TRAIN,
-        training=_asked(evaluate, uniform, tolerance, epsilon, delta, problem),
-        code=source_digest(*(adapter.code if adapter else (train,)), *([] if evaluate is None else [evaluate])),
+        ObjectSpec(name, _settings_of(train, version, params, observations, evaluate, in_store=in_store)),
+        evidence=evidence,
+        code=source_digest(*code, *([] if evaluate is None else [evaluate])),
         job=TrainJob(train, observations, problem, evaluate),
         **settings,
     )
-    return _with_fresh(spec, train, data)
+    words = _freshness(train, data, *map(int, spec.samples(next(spec.each_seed()))[:2]))
+    return replace(spec, evidence=replace(evidence, **words))
 
 
 def _check_functions(train: Any, evaluate: Any, data: Any) -> None:
@@ -215,59 +218,265 @@ def _check_functions(train: Any, evaluate: Any, data: Any) -> None:
         raise InvalidInput(f"{OWNER}: data must be a function of a sample seed, got {shown(data)}.")
 
 
-def _asked(
-    evaluate: Any, uniform: Any, tolerance: Any, epsilon: Any, delta: Any, problem: TabularMDP | None
-) -> Training:
+def takes(function: Callable[..., Any], arguments: int) -> bool:
+    """Whether a function can be called with so many arguments; True also where that cannot be seen.
+
+    >>> takes(lambda policy: 0.0, 1), takes(lambda policy: 0.0, 2)
+    (True, False)
+    """
+    try:
+        inspect.signature(function, follow_wrapped=False).bind(*range(arguments))
+    except ValueError:  # compiled: it cannot be seen
+        return True
+    except TypeError:
+        return False
+    return True
+
+
+def _asked(evaluate: Any, uniform: Any, epsilon: Any, delta: Any, problem: TabularMDP | None) -> dict[str, Any]:
     """Return what is asked of the code beside agreement."""
-    asked: dict[str, Any] = {}
-    if evaluate is not None:
-        asked["evaluate"] = name_of(evaluate)
-        uniform = evaluate.uniform() if uniform is None and callable(getattr(evaluate, "uniform", None)) else uniform
+    asked: dict[str, Any] = {} if evaluate is None else {"evaluate": name_of(evaluate)}
+    if uniform is None and isinstance(evaluate, EpisodeReturns):
+        uniform = evaluate.uniform()
     if uniform is not None:
         if evaluate is None:
             raise InvalidInput(
                 f"{OWNER}: uniform is compared with the returns of runs. Pass evaluate=... (--evaluate), too."
             )
-        earned = returns_of(OWNER, "uniform", uniform)
-        error = float(earned.std(ddof=1)) / np.sqrt(earned.size) if earned.size > 1 else 0.0
-        asked |= {"uniform": float(earned.mean()), "uniform_error": float(error)}
-    if tolerance is not None:
-        rule = "a number that is not negative"
-        asked["tolerance"] = check_real(OWNER, "tolerance", tolerance, low=0.0, high=1e300, rule=rule)
+        returns = returns_of(OWNER, "uniform", uniform)
+        error = float(returns.std(ddof=1)) / np.sqrt(returns.size) if returns.size > 1 else 0.0
+        asked |= {"uniform": float(returns.mean()), "uniform_error": float(error)}
     delta = check_in_open_interval(OWNER, "delta", delta)
     if epsilon is not None:
-        epsilon = check_in_open_interval(OWNER, "epsilon", epsilon)
         if problem is None:
             raise InvalidInput(
                 f"{OWNER}: epsilon is judged by exact losses. Pass problem=..., a TabularMDP, too (on the command "
                 "line: PROBLEM before the function)."
             )
-        asked |= {"epsilon": epsilon, "delta": delta}
-    return Training(**asked)
+        asked |= {"epsilon": check_in_open_interval(OWNER, "epsilon", epsilon), "delta": delta}
+    return asked
 
 
-def _with_fresh(spec: AuditSpec, train: Any, data: Callable[[int], Any] | None) -> AuditSpec:
-    """Return the audit with what is fresh in its runs: seen in the data of two sample seeds, where that can be."""
+# --- what is fresh ------------------------------------------------------------------------------------------------
+
+
+def _freshness(train: Any, data: Callable[[int], Any] | None, first: int, second: int) -> dict[str, Any]:
+    """Say what is fresh, or why nothing is: seen in the data of two sample seeds, where that can be."""
+    words: dict[str, Any] = {}
     if isinstance(train, StableBaselines3):
-        repeats = train.repeats(*_two_samples(spec)) if data is None else ""
-        spec = replace(spec, fresh=repeats or spec.fresh)
-    elif ignores_sample_seed(train):
-        return replace(spec, fresh=IGNORED_BY_TRAIN)
+        words = {"shared": train.shared_randomness, "fresh": train.fresh_randomness}
+    if data is None and isinstance(train, StableBaselines3):
+        return words | {"stale": train.repeats(first, second)}
+    if ignores_sample_seed(train):
+        return {"stale": "train does not read sample_seed"}
     if data is None:
-        return spec
+        return words
     digests = []
-    for sample in _two_samples(spec):
+    for sample in (first, second):
         try:
             drawn = data(sample)
         except Exception as error:  # whatever somebody's code raises, its own sentence says why
-            said = f"{type(error).__name__}: {sentence(error)}"
-            raise InvalidInput(f"{OWNER}: data({sample}) failed ({said}).") from error
+            reason = f"{type(error).__name__}: {sentence(error)}"
+            raise InvalidInput(f"{OWNER}: data({sample}) failed ({reason}).") from error
         digests.append(data_digest(drawn))
-    same = digests[0] == digests[1]
-    differ = DIFFERENT_DATA if spec.fresh == DRAWN_BY_TRAIN else spec.fresh
-    return replace(spec, fresh=SAME_DATA if same else differ)
+    if digests[0] == digests[1]:
+        return words | {"stale": "two sample seeds gave the same data"}
+    return {"fresh": "what train draws from sample_seed (two sample seeds gave different data)"} | words
 
 
-def _two_samples(spec: AuditSpec) -> tuple[int, int]:
-    one, two, *_ = spec.samples(next(spec.each_seed()))
-    return int(one), int(two)
+def data_digest(data: Any) -> str:
+    """Return a digest of data: bytes, arrays of numbers, and mappings of names to them.
+
+    >>> data_digest(np.array([1.0])) == data_digest(np.array([np.nan]))
+    False
+    """
+    level = level_of("bytes")
+    whole = data if isinstance(data, (bytes, Mapping)) else {"data": data}
+    return level.digest("data", level.freeze("data", whole))
+
+
+def ignores_sample_seed(train: Callable[..., Any]) -> bool:
+    """Whether a function never reads its second argument; False also where that cannot be seen.
+
+    >>> ignores_sample_seed(lambda shared_seed, sample_seed: [shared_seed % 2])
+    True
+    >>> ignores_sample_seed(lambda shared_seed, sample_seed: [sample_seed % 2])
+    False
+    """
+    if not isinstance(train, FunctionType) or train.__code__.co_argcount < 2:
+        return False
+    name = train.__code__.co_varnames[1]
+    steps = (step.argval for step in dis.get_instructions(train) if "LOAD" in step.opname)
+    return not any(name in (read if isinstance(read, tuple) else (read,)) for read in steps)
+
+
+# --- the identity -------------------------------------------------------------------------------------------------
+
+
+def name_of(function: Any) -> str:
+    """Return the name of a function, of what a partial function calls, or of a class of callable objects."""
+    if isinstance(function, StableBaselines3):
+        return function.name
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(function.__name__ if isinstance(function, _FUNCTIONS) else type(function).__name__)
+
+
+def _settings_of(
+    train: Any,
+    version: object,
+    params: Mapping[str, Json] | None,
+    probe: Observations | None,
+    evaluate: Any,
+    *,
+    in_store: bool,
+) -> dict[str, Json]:
+    """Return what tells the code from other code of its name: its version and settings, and what it is asked."""
+    if params is not None and not isinstance(params, Mapping):
+        raise InvalidInput(f"{OWNER}: params must be a mapping of names to values, got {shown(params)}.")
+    if version is not None and not str(version):
+        raise InvalidInput(f"{OWNER}: version must be a text such as '1', got {shown(version)}.")
+    settings = dict(params or {})
+    for key, value in _arguments(train).items():
+        try:
+            settings.setdefault(key, exact_json(value))
+        except InvalidInput:
+            if in_store and key not in settings:
+                raise InvalidInput(
+                    f"{OWNER}: a store cannot tell {key}={shown(value)} from other values. Say it in "
+                    f"params={{{key!r}: ...}}."
+                ) from None
+    for reserved in _RESERVED:
+        if reserved in settings:
+            raise InvalidInput(f"{OWNER}: the name {reserved!r} is taken. Call that parameter something else.")
+    if isinstance(train, StableBaselines3):
+        settings = train.params | settings
+    if version is not None:
+        settings["version"] = str(version)
+    if probe is not None:
+        settings["probe"] = playing.digest(probe)[:16]
+    if evaluate is not None:
+        settings["evaluate"] = evaluate.exact_json() if isinstance(evaluate, EpisodeReturns) else name_of(evaluate)
+    return settings
+
+
+def _arguments(train: Any) -> dict[str, Any]:
+    """Return the arguments that a partial function was given: the first is called "argument 1"."""
+    named: dict[str, Any] = {}
+    placed: tuple[Any, ...] = ()
+    while isinstance(train, functools.partial):
+        named, placed, train = train.keywords | named, train.args + placed, train.func
+    return {f"argument {i}": value for i, value in enumerate(placed, start=1)} | named
+
+
+# --- a run --------------------------------------------------------------------------------------------------------
+
+
+class TrainJob(Job):
+    """Call the training function and bring what it returns into one form."""
+
+    def __init__(
+        self,
+        train: Callable[[int, int], Any],
+        observations: Observations | None,
+        mdp: TabularMDP | None,
+        evaluate: Callable[..., Any] | None = None,
+    ) -> None:
+        self.train, self.observations, self.mdp, self.evaluate = train, observations, mdp, evaluate
+
+    def run(self, spec: RunSpec) -> Run:
+        """Train once, and measure what that earns where something does."""
+        returned = self.train(spec.shared_seed, spec.sample_seed or 0)
+        run = returned if isinstance(returned, Run) else Run.of(self._outputs(returned))
+        if self.mdp is not None and "policy" in run.outputs:
+            _check_fit(run, self.mdp)
+        claims = stated_unless_ours(run.claims, self.train, spec)
+        claims = claims if self.mdp is None or not len(claims) else claims.beside(gain(self.mdp))
+        run = run.but(claims=claims, status=run.status or (UNSAID if isinstance(returned, Run) else _STATUS))
+        if self.evaluate is None:
+            return run
+        seed = derived_seed("evaluate", spec.shared_seed, spec.sample_seed or 0) % 2**32
+        returns = self.evaluate(returned, seed) if takes(self.evaluate, 2) else self.evaluate(returned)
+        return run.but(history={**run.history, RETURNS: returns_of("evaluate", "what it returns", returns)})
+
+    def _outputs(self, returned: Any) -> dict[str, Any]:
+        if callable(returned) and not isinstance(returned, np.ndarray):
+            return {"policy": self._actions(returned)}
+        if isinstance(returned, (bytes, bytearray, memoryview, Mapping)):
+            return {"bytes": returned}
+        try:
+            table = np.asarray(returned)
+        except ValueError:
+            table = np.asarray(None)
+        if table.dtype.kind in "iu" and table.ndim == 1 and table.size:
+            return {"policy": table}
+        if table.dtype.kind == "f" and table.ndim == 2 and table.size:
+            q = table.astype(np.float64) + 0.0
+            return {"policy": greedy(q), "value": q}
+        seen = f"an array of {table.dtype} of shape {table.shape}" if table.ndim else f"{shown(returned)}"
+        raise InvalidInput(
+            "train: must return a policy (integers of shape (S,)), action values (floats of shape (S, A)), a "
+            f"Run, a function of observations, or weights (bytes, or a mapping of names to arrays); got {seen}."
+        )
+
+    def _actions(self, policy: Callable[[Any], Any]) -> NDArray[Any]:
+        """Evaluate a function on the probe set, one observation at a time."""
+        if self.observations is None:
+            raise InvalidInput(
+                "train: returned a function of observations. Pass probe=... (--probe), observations to compare on."
+            )
+        n, whole = playing.length(self.observations), isinstance(policy, TrainedPolicy)
+        copied = playing.first(self.observations, n)  # a policy may change what it is given
+        try:
+            actions = np.asarray(
+                policy(copied) if whole else [policy(observation) for observation in playing.each(copied)]
+            )
+        except ValueError as error:
+            if "inhomogeneous" not in str(error):
+                raise
+            raise InvalidInput("train: the function's actions on the probe set have several shapes.") from None
+        if actions.dtype.kind not in "iufb" or not actions.ndim or len(actions) != n:
+            raise InvalidInput(
+                f"train: the function must return one action for each of the {n} observations, "
+                f"got {actions.dtype} of shape {actions.shape}."
+            )
+        if actions.dtype.kind == "f":
+            if np.isnan(actions).any():
+                raise InvalidInput("train: the function's actions must be numbers, got NaN.")
+            if not (actions == np.rint(actions)).all() or np.abs(actions).max() >= 2.0**53:
+                return actions
+        return actions.astype(np.int64)  # 1.0 and 1 are the same action
+
+
+_STATUS = Status(StatusCode.COMPLETED, "the training code returned")
+
+
+def _check_fit(run: Run, mdp: TabularMDP) -> None:
+    """Refuse outputs that do not fit the problem, where it is known."""
+    S, A, policy, q = mdp.n_states, mdp.n_actions, run.policy, run.outputs.get("value")
+    if policy.shape != (S,) or policy.dtype.kind != "i" or (q is not None and q.shape != (S, A)):
+        shapes = f"{policy.dtype} of shape {policy.shape}" + ("" if q is None else f" and values of shape {q.shape}")
+        raise InvalidInput(
+            f"train: the problem has {S} states and {A} actions, so a policy is integers of shape ({S},) and action "
+            f"values have shape ({S}, {A}); got {shapes}."
+        )
+    wrong = policy[(policy < 0) | (policy >= A)]
+    if wrong.size:
+        raise InvalidInput(f"train: actions must lie in 0..{A - 1}, got {wrong[0]}.")
+    mdp.support.refuse_others("train", policy)
+
+
+def returns_of(owner: str, name: str, returns: Any) -> NDArray[np.float64]:
+    """Return the returns of one episode or more as an array; refuse what is none.
+
+    >>> returns_of("evaluate", "what it returns", 3).tolist()
+    [3.0]
+    """
+    try:
+        array = np.atleast_1d(np.asarray(returns))
+    except Exception:  # rows of several lengths, and whatever somebody's object raises
+        array = np.asarray(None)
+    if array.dtype.kind not in "iuf" or array.ndim != 1 or not array.size or not np.isfinite(array).all():
+        rule = "one return, or a list of those of several episodes, as finite numbers"
+        raise InvalidInput(f"{owner}: {name} must be {rule}, got {shown(returns)}.")
+    return array.astype(np.float64)

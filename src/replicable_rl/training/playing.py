@@ -1,26 +1,33 @@
-"""Playing a policy in a Gymnasium environment: what it earns, and which observations it meets."""
+"""Playing a policy in a Gymnasium environment: what it earns, and which observations it meets.
+
+Functions are compared on a *probe set*: an array with a first axis over observations (numbers, vectors, images), or,
+for environments whose observations are dictionaries, a dictionary of such arrays, all equally long.
+"""
 
 from __future__ import annotations
 
 import copy
+import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from replicable_rl.audit.evidence import derived_seed
+from replicable_rl.canonical import array_digest, json_text
 from replicable_rl.errors import InvalidInput, check_integer, check_real, shown
 from replicable_rl.problem.environments import first_observation, make_env, take_step, versioned_id
 from replicable_rl.runs import ObjectSpec, Run
 from replicable_rl.runs.specs import Setting
-from replicable_rl.training import lending, probes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.training.probes import Observations
+Observations = Any  # an array, or a dictionary of arrays
 
 MAX_SEED_32 = 2**32 - 1  # what NumPy's old generators, PyTorch and many environments take
 _LONGEST = 10_000  # steps of an episode that nothing else ends
@@ -47,8 +54,8 @@ class EpisodeReturns(Setting):
 
     Notes
     -----
-    A policy is a function of one observation, a function with ``vectorized = True`` of an array of them, a list of
-    actions (one for each state of a Discrete space), a table of action values, or a `Run`.
+    A policy is a function of one observation, what `StableBaselines3` trained, a list of actions (one for each state of
+    a Discrete space), a table of action values, or a `Run`.
 
     Examples
     --------
@@ -113,7 +120,6 @@ def visited_observations(
     *,
     n: int = 200,
     seed: int = 0,
-    distinct: bool = True,
     env_options: Mapping[str, Any] | None = None,
 ) -> Observations:
     """Collect observations that a policy meets: a probe set for `audit_callable`.
@@ -128,11 +134,9 @@ def visited_observations(
     policy : callable, array, Run or None
         Who plays, as for `EpisodeReturns`; None takes every action alike.
     n : int
-        How many observations.
+        How many different observations; there may be fewer where the environment shows no more.
     seed : int
         Of the environment and of random actions.
-    distinct : bool
-        Leave out observations that were met before. There may then be fewer than ``n``.
     env_options : mapping, optional
         Keywords of ``gymnasium.make``.
 
@@ -151,28 +155,21 @@ def visited_observations(
     owner = "visited_observations"
     n = check_integer(owner, "n", n, low=1, high=10**7)
     seed = check_integer(owner, "seed", seed, low=0, high=MAX_SEED_32)
-    if not isinstance(distinct, bool):
-        raise InvalidInput(f"{owner}: distinct must be True or False, got {shown(distinct)}.")
-    met: list[Any] = []
-    known: set[str] = set()
+    distinct: dict[str, Any] = {}
     for step, (observation, _, _) in enumerate(_steps(owner, env, env_options, policy, seed, _LONGEST)):
-        name = probes.digest(probes.stacked([observation])) if distinct else str(step)
-        if name not in known:
-            known.add(name)
-            met.append(observation)
-        if len(met) == n or step >= _PATIENCE * n:
+        distinct.setdefault(digest(check_probe(owner, [observation])), observation)
+        if len(distinct) == n or step >= _PATIENCE * n:
             break
-    return probes.stacked(met)
+    return check_probe(owner, list(distinct.values()))
 
 
-def first_steps(env: str, env_options: Mapping[str, Any] | None, seed: int, steps: int) -> list[Any]:
-    """Return what an environment shows under a seed, in steps with actions that do not depend on it."""
-    seen: list[Any] = []
-    for observation, reward, ended in _steps("audit_callable", env, env_options, None, seed, _LONGEST, actions=0):
-        seen += [observation, reward, ended]
-        if len(seen) >= 3 * steps:
-            break
-    return seen
+def first_steps(env: str, env_options: Mapping[str, Any] | None, seed: int, steps: int) -> list[str]:
+    """Return digests of what an environment shows under a seed, in steps with actions that do not depend on it."""
+    shown_steps = _steps("audit_callable", env, env_options, None, seed, _LONGEST, actions=0)
+    return [
+        f"{digest(check_probe('audit_callable', [observation]))} {reward} {ended}"
+        for observation, reward, ended in itertools.islice(shown_steps, steps)
+    ]
 
 
 def _steps(
@@ -191,8 +188,8 @@ def _steps(
         space.seed(seed)  # for environments that draw from their spaces
     act = _uniform(env, seed if actions is None else actions) if policy is None else acting(owner, env, policy)
     try:
-        with lending.lent_generators():
-            lending.seed_generators(seed)  # for environments that draw from the global ones
+        with lent_generators():
+            seed_generators(seed)  # for environments that draw from the global ones
             observation, taken = first_observation(owner, env, seed), 0
             while True:
                 before = copy.deepcopy(observation)  # the environment may write the next one into it
@@ -220,10 +217,7 @@ def acting(owner: str, env: Any, policy: Any) -> Callable[[Any], Any]:
 
     if isinstance(policy, Run):
         policy = policy.policy
-    if callable(policy) and not isinstance(policy, np.ndarray):
-        choose = _one_by_one(policy) if getattr(policy, "vectorized", False) else policy
-    else:
-        choose = _of_table(owner, env, policy)
+    choose = policy if callable(policy) and not isinstance(policy, np.ndarray) else _of_table(owner, env, policy)
     space = env.action_space
     if isinstance(space, Discrete):
         return lambda observation: _discrete(owner, space, choose(observation))
@@ -238,15 +232,6 @@ def _discrete(owner: str, space: Any, chosen: Any) -> Any:
     if action.size != 1 or action.dtype.kind not in "iufb" or not float(action.item()).is_integer():
         raise InvalidInput(f"{owner}: the policy must choose an action of {shown(space)}, got {shown(chosen)}.")
     return space.start.dtype.type(action.item())
-
-
-def _one_by_one(policy: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def choose(observation: Any) -> Any:
-        one = isinstance(observation, Mapping)
-        batch = {k: np.asarray(v)[None] for k, v in observation.items()} if one else np.asarray(observation)[None]
-        return policy(batch)[0]
-
-    return choose
 
 
 def _of_table(owner: str, env: Any, policy: Any) -> Callable[[Any], Any]:
@@ -266,8 +251,8 @@ def _of_table(owner: str, env: Any, policy: Any) -> Callable[[Any], Any]:
             f"{owner}: a table needs a row for every observation of a Discrete space, got {len(table)} rows and "
             f"{shown(space)}."
         )
-    first = int(getattr(env.action_space, "start", 0))  # the action of the first column
-    actions = first + table.argmax(axis=1) if values else table
+    lowest = int(env.action_space.start) if isinstance(env.action_space, Discrete) else 0  # of the first column
+    actions = lowest + table.argmax(axis=1) if values else table
 
     def choose(observation: Any) -> Any:
         if observation not in space:  # a number below its first would count from the end
@@ -284,3 +269,92 @@ def _made(owner: str, env: Any, options: Any) -> Any:
     if options is not None and not (isinstance(options, Mapping) and all(isinstance(key, str) for key in options)):
         raise InvalidInput(f"{owner}: env_options must be a mapping from names to values, got {shown(options)}.")
     return make_env(owner, env, dict(options or {}), otherwise=" If it is your own, pass 'module:id'.")
+
+
+# --- probe sets -----------------------------------------------------------------------------------------------------
+
+
+def check_probe(owner: str, probe: Any) -> Observations:
+    """Return a probe set in its one form: an array, or a dictionary of arrays; a list of dictionaries is stacked.
+
+    >>> check_probe("audit", [{"image": [[0, 1]], "speed": 0.5}, {"image": [[2, 3]], "speed": 0.1}])["image"].shape
+    (2, 1, 2)
+    """
+    if isinstance(probe, (list, tuple)) and probe and all(isinstance(row, Mapping) for row in probe):
+        probe = _stacked_mappings(owner, probe)
+    if not isinstance(probe, Mapping):
+        return _array(owner, "probe", probe)
+    named = {str(name): _array(owner, f"probe[{name!r}]", probe[name]) for name in sorted(probe, key=str)}
+    lengths = {name: len(array) for name, array in named.items()}
+    if not named or len(set(lengths.values())) > 1 or len(named) < len(probe):
+        raise InvalidInput(
+            f"{owner}: probe must have, under every name, one entry for each observation, got {lengths or 'no names'}."
+        )
+    return named
+
+
+def length(probe: Observations) -> int:
+    """Return how many observations there are."""
+    return len(next(iter(probe.values()))) if isinstance(probe, dict) else len(probe)
+
+
+def each(probe: Observations) -> Iterator[Any]:
+    """Yield the observations one by one."""
+    for i in range(length(probe)):
+        yield {name: array[i] for name, array in probe.items()} if isinstance(probe, dict) else probe[i]
+
+
+def first(probe: Observations, n: int) -> Observations:
+    """Return a copy of the first observations."""
+    return {name: array[:n].copy() for name, array in probe.items()} if isinstance(probe, dict) else probe[:n].copy()
+
+
+def digest(probe: Observations) -> str:
+    """Return the digest by which the identity of a run knows what it was asked."""
+    if isinstance(probe, dict):
+        return array_digest(f"probe {json_text(list(probe))}", *probe.values())
+    return array_digest("probe", probe)
+
+
+def _array(owner: str, name: str, value: Any) -> NDArray[Any]:
+    try:
+        array = np.asarray(value)
+    except Exception:  # rows of several lengths, and whatever somebody's object raises
+        array = np.asarray(None)
+    if isinstance(value, np.ma.MaskedArray) or array.dtype.kind not in "iufb" or not array.ndim or not array.size:
+        rule = "an array of one observation or more"
+        raise InvalidInput(f"{owner}: {name} must be {rule}, got {shown(value)}.")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InvalidInput(f"{owner}: {name} must hold numbers, got NaN.")
+    return array
+
+
+def _stacked_mappings(owner: str, observations: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    names = set(observations[0])
+    for i, one in enumerate(observations):
+        if set(one) != names:
+            raise InvalidInput(
+                f"{owner}: observations must have the same names, got {shown(sorted(map(str, one)))} in number {i} and "
+                f"{shown(sorted(map(str, names)))} in number 0."
+            )
+    return {name: [one[name] for one in observations] for name in names}
+
+
+# --- generators of other people's code ------------------------------------------------------------------------------
+
+
+@contextmanager
+def lent_generators() -> Iterator[None]:
+    """Put the global generators back, after the block, to where they were."""
+    python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002  # what is put back is the legacy state
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(legacy)  # noqa: NPY002  # as above
+
+
+def seed_generators(seed: int) -> None:
+    """Seed the global generators; call it inside `lent_generators`."""
+    random.seed(seed)
+    np.random.set_state(np.random.RandomState(seed).get_state())  # noqa: NPY002  # the only seed of the legacy state

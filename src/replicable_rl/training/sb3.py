@@ -24,29 +24,33 @@ may decide about another state, or about a minibatch instead of an action.
 from __future__ import annotations
 
 import copy
+import functools
+import hashlib
+import importlib
 import inspect
 import sys
-from collections.abc import Collection, Mapping
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.canonical import Json
+from replicable_rl.canonical import Json, canonical_json
 from replicable_rl.errors import InvalidInput, check_integer, did_you_mean, shown
+from replicable_rl.problem.environments import make_env, versioned_id
 from replicable_rl.randomness import MAX_SEED
-from replicable_rl.training import sb3_library as library
-from replicable_rl.training import sb3_options
-from replicable_rl.training.content import data_digest
-from replicable_rl.training.playing import EpisodeReturns, first_steps, visited_observations
-from replicable_rl.training.sb3_policy import TrainedPolicy as TrainedPolicy
+from replicable_rl.runs import ObjectSpec
+from replicable_rl.training import playing
+from replicable_rl.training.playing import EpisodeReturns, first_steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.training.probes import Observations
-
-_OWNER = library.OWNER
+_OWNER = "StableBaselines3"
+STREAMS = ("network", "exploration", "environment")
 _MEANING = {
     "environment": "the transitions and first states of the environment",
     "network": "the initial weights of the network",
@@ -54,8 +58,9 @@ _MEANING = {
 }
 _SHAREABLE = ("network", "exploration")
 _FIRST_STEPS = 200  # of the environment, which are compared under two sample seeds
-_REPEATS = "nothing, for the environment repeats itself: two sample seeds gave the same {} first steps"
 _RESERVED = ("policy", "env", "seed", "device", "tensorboard_log", "_init_setup_model")
+_NOT_FOR_ACTING = ("env", "replay_buffer", "rollout_buffer", "_last_obs", "_last_original_obs", "ep_info_buffer")
+_ONE_AT_A_TIME = threading.Lock()  # the generators are global: two threads would draw from one stream
 
 
 @dataclass(frozen=True)
@@ -82,8 +87,6 @@ class StableBaselines3:
         Copies of the environment that are stepped in turn; each has a seed of its own.
     device : str
         ``"cpu"``, or a device of PyTorch such as ``"cuda:0"``, where the same seeds need not give the same bits.
-    callback : BaseCallback, list of BaseCallback, or callable, optional
-        As ``learn`` takes it. Every run gets a copy, as it is now.
 
     Notes
     -----
@@ -94,9 +97,7 @@ class StableBaselines3:
     In an environment without randomness all data come from exploration. Sharing it leaves nothing
     fresh, and two runs are one: audit such an environment with ``share=("network",)``.
 
-    A store knows training code by its settings and by the ``version`` that you give to `audit_callable`. A callback
-    that draws random numbers takes them from
-    exploration.
+    A store knows training code by its settings and by the ``version`` that you give to `audit_callable`.
 
     Examples
     --------
@@ -116,26 +117,32 @@ class StableBaselines3:
     algorithm_options: Mapping[str, Any] | None = None
     n_envs: int = 1
     device: str = "cpu"
-    callback: Any = None
 
     def __post_init__(self) -> None:
-        algorithm = library.algorithm_class(self.algorithm)
-        env_options = sb3_options.checked_options(_OWNER, "env_options", self.env_options)
-        algorithm_options = sb3_options.checked_options(_OWNER, "algorithm_options", self.algorithm_options)
-        _check_names(algorithm, algorithm_options)
+        algorithm = _algorithm_class(self.algorithm)
+        options = {name: _checked(name, vars(self)[name]) for name in ("env_options", "algorithm_options")}
+        _check_names(algorithm, options["algorithm_options"])
+        if not isinstance(self.env, str):
+            raise InvalidInput(
+                f"{_OWNER}: env must be the id of an environment, because every run makes its own, got "
+                f"{shown(self.env)}. Register the environment and pass its id."
+            )
+        env = _environment(self.env, options["env_options"])
+        env.close()
+        if not isinstance(self.policy, str) or self.policy not in algorithm.policy_aliases:
+            aliases = ", ".join(sorted(algorithm.policy_aliases))
+            raise InvalidInput(f"{_OWNER}: policy must be one of {aliases}, got {shown(self.policy)}.")
+        if not isinstance(self.device, str) or self.device == "auto":
+            raise InvalidInput(f"{_OWNER}: device must be a name such as 'cpu' or 'cuda:0', got {shown(self.device)}.")
+        exported = vars(_library("stable_baselines3")).get(algorithm.__name__) is algorithm
         normal = {
-            "algorithm": library.exported_name(algorithm) or algorithm,
-            "env": library.env_id_with_version(self.env, env_options),
+            "algorithm": algorithm.__name__ if exported else algorithm,
+            "env": versioned_id(self.env, env),
             "total_timesteps": check_integer(_OWNER, "total_timesteps", self.total_timesteps, low=1, high=2**53 - 1),
-            "policy": _check_policy(algorithm, self.policy),
             "share": _check_share(self.share),
-            "env_options": env_options,
-            "algorithm_options": algorithm_options,
             "n_envs": check_integer(_OWNER, "n_envs", self.n_envs, low=1, high=1000),
-            "device": library.check_device(self.device),
-            "callback": sb3_options.checked_callback(_OWNER, library.callback_class(), self.callback),
         }
-        for name, value in normal.items():
+        for name, value in (normal | options).items():
             object.__setattr__(self, name, value)
 
     def __hash__(self) -> int:
@@ -145,59 +152,80 @@ class StableBaselines3:
         """Train; return the policy as a function of an array of observations."""
         shared = check_integer(_OWNER, "shared_seed", shared_seed, low=0, high=MAX_SEED)
         sample = check_integer(_OWNER, "sample_seed", sample_seed, low=0, high=MAX_SEED)
-        seeds = library.stream_seeds(self.share, shared, sample)
-        algorithm = library.algorithm_class(self.algorithm)
-        with library.isolated():
-            library.seed_generators(seeds["environment"])  # for environments that draw while they are made
-            envs = [library.make_environment(self.env, self.env_options) for _ in range(self.n_envs)]
+        seeds = self._stream_seeds(shared, sample)
+        with _isolated():
+            _seed_generators(seeds["environment"])  # for environments that draw while they are made
+            envs = [_environment(self.env, self.env_options) for _ in range(self.n_envs)]
             try:
                 for i, env in enumerate(envs):
                     for space in (env.unwrapped.action_space, env.unwrapped.observation_space):
                         space.seed((seeds["environment"] + i) % 2**32)  # for environments that draw from their spaces
-                library.seed_generators(seeds["network"])
-                model = library.build_model(algorithm, self.policy, envs, self.algorithm_options, self.device)
+                _seed_generators(seeds["network"])
+                model = self._model(envs)
                 model.env.seed(min(seeds["environment"], 2**32 - self.n_envs))  # the i-th gets this plus i
                 model.action_space = copy.deepcopy(model.action_space)  # not the environment's own
                 model.action_space.seed(seeds["exploration"])
-                library.seed_generators(seeds["exploration"])
-                model.learn(self.total_timesteps, callback=sb3_options.fresh_callback(self.callback))
+                _seed_generators(seeds["exploration"])
+                model.learn(self.total_timesteps)
             finally:
                 for env in envs:
                     env.close()
-        return TrainedPolicy(library.without_data(model))
+        for name in vars(model).keys() & set(_NOT_FOR_ACTING):  # they can be large
+            vars(model)[name] = None
+        return TrainedPolicy(model)
+
+    def _stream_seeds(self, shared: int, sample: int) -> dict[str, int]:
+        """Return the seed of each stream: from the shared seed if it is one of ``share``, else from the sample seed."""
+        return {
+            stream: seed_of("shared", stream, shared) if stream in self.share else seed_of("sample", stream, sample)
+            for stream in STREAMS
+        }
+
+    def _model(self, envs: list[Any]) -> Any:
+        """Return the untrained model without logs; its weights come from the global generators."""
+        algorithm, options = _algorithm_class(self.algorithm), copy.deepcopy(self.algorithm_options)
+        try:
+            env = envs[0]
+            if len(envs) > 1:  # with monitors, as the library makes them
+                monitor = _library("stable_baselines3.common.monitor").Monitor
+                vectors = _library("stable_baselines3.common.vec_env")
+                env = vectors.DummyVecEnv([functools.partial(monitor, env) for env in envs])
+            model = algorithm(self.policy, env, seed=None, device=self.device, **options or {})
+        except Exception as error:  # whatever the library raises, its own sentence says why
+            raise InvalidInput(
+                f"{_OWNER}: {algorithm.__name__} cannot be built for {self.env!r} with these settings "
+                f"({type(error).__name__}: {str(error).rstrip('.')})."
+            ) from error
+        model.set_logger(_library("stable_baselines3.common.logger").Logger(folder=None, output_formats=[]))
+        return model
 
     @property
     def name(self) -> str:
         """What the run record calls this training code, such as ``stable-baselines3/DQN``."""
-        return f"stable-baselines3/{library.algorithm_class(self.algorithm).__name__}"
+        return f"stable-baselines3/{_algorithm_class(self.algorithm).__name__}"
 
     @property
     def code(self) -> tuple[Any, ...]:
-        """What somebody wrote himself: the algorithm, options, callbacks."""
-        own = sb3_options.own_code([self.algorithm_options, self.env_options])
-        return *(() if isinstance(self.algorithm, str) else (self.algorithm,)), *self._callbacks, *own
-
-    @property
-    def _callbacks(self) -> tuple[Any, ...]:
-        return self.callback if isinstance(self.callback, tuple) else () if self.callback is None else (self.callback,)
+        """What somebody wrote himself: the algorithm, and functions and classes among its options."""
+        own = [value for value in (self.algorithm_options or {}).values() if isinstance(value, (type, FunctionType))]
+        return (*(() if isinstance(self.algorithm, str) else (self.algorithm,)), *own)
 
     @property
     def params(self) -> dict[str, Json]:
         """Everything but the seeds that determines a run, with the versions of the libraries."""
-        algorithm = library.algorithm_class(self.algorithm)
+        algorithm = _algorithm_class(self.algorithm)
         packages = {"stable_baselines3", "torch", "gymnasium", algorithm.__module__.partition(".")[0]}
-        versions = {name: getattr(sys.modules.get(name), "__version__", None) for name in sorted(packages)}
+        versions = {name: vars(sys.modules[name]).get("__version__") for name in sorted(packages & set(sys.modules))}
         return {
             "env": self.env,
             "total_timesteps": self.total_timesteps,
             "share": list(self.share),
             "policy": self.policy,
             "algorithm": f"{algorithm.__module__}.{algorithm.__qualname__}",
-            "algorithm_options": sb3_options.said(self.algorithm_options),
-            "env_options": sb3_options.said(self.env_options),
+            "algorithm_options": as_json(self.algorithm_options),
+            "env_options": as_json(self.env_options),
             "n_envs": self.n_envs,
             "device": self.device,
-            "callback": [getattr(one, "__qualname__", type(one).__qualname__) for one in self._callbacks],
             "versions": {name: str(version) for name, version in versions.items() if version is not None},
         }
 
@@ -206,74 +234,175 @@ class StableBaselines3:
         """What two runs with one shared seed have in common."""
         if not self.share:
             return "nothing (the shared seed is not used)"
-        listed = " and ".join(_MEANING[name] for name in self.share)
+        texts = " and ".join(_MEANING[name] for name in self.share)
         if "exploration" not in self.share:
-            return listed
-        stream = "one stream of numbers, which means the same choices only until the runs' data differ"
-        return f"{listed.removesuffix(')')}; {stream})"
+            return texts
+        return f"{texts}; one stream of numbers, which means the same choices only until the runs' data differ"
 
     @property
     def fresh_randomness(self) -> str:
         """What is drawn anew in every run."""
-        *most, last = (text for name, text in _MEANING.items() if name not in self.share)
-        return f"{', '.join(most)}, and {last}" if most else last
+        return " and ".join(text for name, text in _MEANING.items() if name not in self.share)
 
     def returns(self, episodes: int = 20) -> EpisodeReturns:
         """Return what measures the returns of its policies, for ``evaluate=`` of `audit_callable`."""
         return EpisodeReturns(self.env, episodes, self.env_options)
 
-    def visited(self, policy: Any = None, *, n: int = 200, seed: int = 0) -> Observations:
-        """Collect observations of its environment for a probe set, as `visited_observations` does."""
-        return visited_observations(self.env, policy, n=n, seed=seed, env_options=self.env_options)
-
-    def repeats(self, one: int, two: int) -> str:
+    def repeats(self, first: int, second: int) -> str:
         """Say that nothing is fresh, if all else is shared and two sample seeds make the environment do the same."""
         if self.share != _SHAREABLE:
             return ""
-        seeds = (library.stream_seeds(self.share, 0, sample)["environment"] for sample in (one, two))
-        shown = [data_digest(first_steps(self.env, self.env_options, seed, _FIRST_STEPS)) for seed in seeds]
-        return _REPEATS.format(_FIRST_STEPS) if shown[0] == shown[1] else ""
+        seeds = (self._stream_seeds(0, sample)["environment"] for sample in (first, second))
+        steps = [first_steps(self.env, self.env_options, seed, _FIRST_STEPS) for seed in seeds]
+        same = f"the environment repeats itself: two sample seeds gave the same {_FIRST_STEPS} first steps"
+        return same if steps[0] == steps[1] else ""
 
     def probe(self) -> NDArray[np.int64]:
         """Return all observations of a discrete observation space."""
-        env = library.make_environment(self.env, self.env_options)
+        env = _environment(self.env, self.env_options)
         space = env.observation_space
         env.close()
-        if not isinstance(space, library.import_library("gymnasium").spaces.Discrete):
+        if not isinstance(space, _library("gymnasium").spaces.Discrete):
             raise InvalidInput(
                 f"{_OWNER}: only a Discrete observation space can be listed, got {shown(space)} of {self.env!r}. "
-                "Pass the observations to compare policies on as probe=; .visited() collects some."
+                "Pass the observations to compare policies on as probe=; visited_observations collects some."
             )
         return np.arange(space.start, space.start + space.n, dtype=np.int64)
 
 
-# --- checks ----------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class TrainedPolicy:
+    """The deterministic policy of a trained model, as a function of one observation or of an array of them."""
+
+    model: Any
+
+    def __call__(self, observations: Any) -> NDArray[Any]:
+        """Return the actions."""
+        if isinstance(observations, Mapping):
+            array: Any = {name: np.asarray(part) for name, part in observations.items()}
+        else:
+            array = np.asarray(observations)
+        space = self.model.observation_space
+        if isinstance(space, _library("gymnasium").spaces.Discrete):
+            whole = array.dtype.kind in "iu" and bool(((array >= space.start) & (array < space.start + space.n)).all())
+            if not whole:  # the library would take the numbers for others
+                raise InvalidInput(f"{_OWNER}: observations must lie in {shown(space)}, got {shown(observations)}.")
+        try:
+            with _isolated():  # one thread: the last bit of a product may depend on their number
+                actions, _ = self.model.predict(array, deterministic=True)
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            raise InvalidInput(
+                f"{_OWNER}: observations must be of {shown(space)}, got {shown(observations)}."
+            ) from error
+        return np.asarray(actions)
+
+
+def seed_of(source: str, stream: str, seed: int) -> int:
+    """Return the 32-bit seed of a stream; streams and the two kinds of seed are unrelated.
+
+    >>> seed_of("shared", "network", 7)
+    1584544486
+    """
+    text = f"replicable-rl stable-baselines3 v1\n{source}\n{stream}\n{seed}\n"
+    return int.from_bytes(hashlib.sha256(text.encode("ascii")).digest()[:4], "little")
+
+
+def _seed_generators(seed: int) -> None:
+    """Seed the generators Stable-Baselines3 draws from; those of GPUs too, where there are any."""
+    playing.seed_generators(seed)
+    torch = _library("torch")
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(seed)
+
+
+@contextmanager
+def _isolated() -> Iterator[None]:
+    """Lend out the global generators, with one PyTorch thread; put everything back afterwards."""
+    torch = _library("torch")
+    with _ONE_AT_A_TIME, playing.lent_generators():
+        threads, state = torch.get_num_threads(), torch.get_rng_state()
+        on_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_rng_state(state)
+            if on_gpus:
+                torch.cuda.set_rng_state_all(on_gpus)
+            torch.set_num_threads(threads)
+
+
+# --- checks -------------------------------------------------------------------------------------------------------
+
+
+def _library(name: str) -> Any:
+    """Return a module, or say how to install it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise InvalidInput(
+            f"{_OWNER}: {name} cannot be imported ({error}). Run pip install 'replicable-rl[sb3]'."
+        ) from error
+
+
+def _environment(env_id: str, options: Mapping[str, Any] | None) -> Any:
+    """Make an environment by its id; it may do with its options what it likes."""
+    return make_env(
+        _OWNER, env_id, copy.deepcopy(dict(options or {})), otherwise=" If it is your own, pass 'module:id'."
+    )
+
+
+def _algorithm_class(algorithm: object) -> Any:
+    """Return the class, looked up by its name if need be."""
+    library = _library("stable_baselines3")
+    base = library.common.base_class.BaseAlgorithm
+    if isinstance(algorithm, type) and issubclass(algorithm, base):
+        return algorithm
+    names = {name: item for name, item in vars(library).items() if isinstance(item, type) and issubclass(item, base)}
+    if isinstance(algorithm, str) and algorithm in names:
+        return names[algorithm]
+    hint = did_you_mean(algorithm.upper(), names) if isinstance(algorithm, str) else ""
+    raise InvalidInput(
+        f"{_OWNER}: algorithm must be one of {', '.join(sorted(names))} or a class derived from BaseAlgorithm, "
+        f"got {shown(algorithm)}.{hint}"
+    )
+
+
+def as_json(value: Any) -> Any:
+    """Return what an identity says of an option; of a function or a class its name.
+
+    >>> as_json({"gamma": 0.9, "policy_kwargs": {"net_arch": (16,)}, "learning_rate": as_json})["learning_rate"]
+    {'named': 'replicable_rl.training.sb3.as_json'}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): as_json(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_json(part) for part in value]
+    return {"named": f"{value.__module__}.{value.__qualname__}"} if isinstance(value, (type, FunctionType)) else value
+
+
+def _checked(name: str, options: object) -> dict[str, Any]:
+    """Return a copy of options whose names are texts and whose values an identity can say."""
+    if not (options is None or (isinstance(options, Mapping) and all(isinstance(key, str) for key in options))):
+        raise InvalidInput(f"{_OWNER}: {name} must be a mapping from names to values, got {shown(options)}.")
+    try:
+        canonical_json(ObjectSpec(name, as_json(options or {})).to_json())
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{_OWNER}: {name} are part of the run's identity and must be JSON values, functions or classes "
+            f"({str(error).rstrip('.')}). Put other settings into a subclass or an environment of your own."
+        ) from error
+    return copy.deepcopy(dict(options or {}))
 
 
 def _check_share(share: object) -> tuple[str, ...]:
-    names = list(share) if isinstance(share, Collection) and not isinstance(share, str) else None
-    if names is not None and "environment" in names:
+    if not isinstance(share, Collection) or isinstance(share, str) or not set(share) <= set(_SHAREABLE):
         raise InvalidInput(
-            f"{_OWNER}: share must not contain 'environment', because two runs with the same data are one run. "
-            "Leave it out."
+            f"{_OWNER}: share must be a collection of names out of 'network' and 'exploration', got {shown(share)}: "
+            "two runs that share their data are one run. Write share=('network',) for one, share=() for none."
         )
-    if names is None or not all(name in _SHAREABLE for name in names):
-        raise InvalidInput(
-            f"{_OWNER}: share must be a collection of names out of 'network' and 'exploration', got {shown(share)}. "
-            "Write share=('network',) for one, share=() for none."
-        )
-    return tuple(name for name in _SHAREABLE if name in names)
-
-
-def _check_policy(algorithm: Any, policy: object) -> str:
-    known = algorithm.policy_aliases
-    if isinstance(policy, str) and policy in known:
-        return policy
-    hint = did_you_mean(policy, known) if isinstance(policy, str) else ""
-    raise InvalidInput(
-        f"{_OWNER}: policy of {algorithm.__name__} must be one of {', '.join(sorted(known))}, "
-        f"got {shown(policy)}.{hint}"
-    )
+    return tuple(name for name in _SHAREABLE if name in share)
 
 
 def _check_names(algorithm: Any, options: Mapping[str, Any]) -> None:
@@ -281,11 +410,9 @@ def _check_names(algorithm: Any, options: Mapping[str, Any]) -> None:
     parameters = inspect.signature(algorithm).parameters
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     for name in options:
-        if name in _RESERVED:
+        if name in _RESERVED or (name not in parameters and not open_ended):
+            names = [parameter for parameter in parameters if parameter not in _RESERVED]
             raise InvalidInput(
-                f"{_OWNER}: algorithm_options must not contain {name!r}. policy and env are arguments of their own, "
-                "so is device; seeds come with every run, and training keeps no logs."
+                f"{_OWNER}: {algorithm.__name__} takes no {name!r} in algorithm_options.{did_you_mean(name, names)} "
+                "policy, env and device are arguments of their own, seeds come with every run, and nothing is logged."
             )
-        if name not in parameters and not open_ended:
-            known = [parameter for parameter in parameters if parameter not in _RESERVED]
-            raise InvalidInput(f"{_OWNER}: {algorithm.__name__} has no option {name!r}.{did_you_mean(name, known)}")

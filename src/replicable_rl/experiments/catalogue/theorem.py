@@ -1,0 +1,255 @@
+"""The theorems at their own sample sizes: samples drawn, disagreement against rho, error against epsilon, time.
+
+Both algorithms run on all problems that come with the library, with no parameter but the promise. rPVI has three forms:
+the paper's listing with the m that is printed and with the m that its proof needs ("tight"), and ours ("sharp"). The
+error is, for rPVI, the loss of the policy from the worst state, for ApproximateMDP the error of an entry of the model.
+The latter is measured after rows were divided by their sums, which the promise does not cover: it can be larger. Times
+are those of the runs when they were made, as the store keeps them.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from replicable_rl.audit import AuditResult
+from replicable_rl.experiments.estimates import agreement, columns, proportion
+from replicable_rl.experiments.experiment import (
+    SHORT_NAMES,
+    Data,
+    Experiment,
+    Row,
+    Scale,
+    Study,
+    Verdict,
+    distinct,
+    shown,
+    table,
+    transition_probabilities,
+    where,
+)
+from replicable_rl.plotting import COLOURS, Figure, bounded, logarithmic, panels, said
+from replicable_rl.problem.table import TabularMDP
+from replicable_rl.registry import build, make
+from replicable_rl.runs import ObjectSpec
+from replicable_rl.theory import MAX_CALLS, paper_phased_vi, phased_vi
+
+PROBLEMS = (  # all that come with the library and need no input
+    *("two-goals-v1", "two-goals-wide-v1", "riverswim-v1", "chain-v1"),
+    *("garnet-v1", "inventory-v1", "machine-repair-v1", "admission-v1"),
+)
+DELTA, RHO = 0.001, 0.2
+EPSILONS = (0.1, 0.5)  # the larger one where m would pass 2**63 - 1, the most that can be counted
+FEWER_PAIRS = {"inventory-v1": 4}  # where a run of rPVI takes a hundred times as long
+ENTRY_EPSILON = 0.05
+RPVI, MODEL = "rpvi-v1", "replicable-approximate-mdp-v1"
+LEVELS = {RPVI: "value", MODEL: "model"}  # what each theorem is about
+FORMS = {RPVI: ("sharp", "tight", "printed"), MODEL: ("sharp",)}
+_THEOREMS = {RPVI: ("rPVI", "thm:rpvi"), MODEL: ("The replicable ApproximateMDP", "obs:rep-mdp")}
+_SHAPES = {"sharp": ("o", True), "tight": ("s", False), "printed": ("D", False)}  # marker, and whether it is filled
+_STEP, _BETWEEN = 0.3, 0.35  # between two forms, and between two problems
+_SMALLEST = 1e-4  # what is less than this part of epsilon is drawn here, as an arrow to the left
+_PANELS = (
+    ("Samples of a run", "drawn, at the theorem's own m"),
+    ("Pairs that differ", "share, with its interval"),
+    ("Worst error, in ε", "of the loss, of an entry"),
+    ("Time of a run", "milliseconds, median"),
+)
+
+
+def design(scale: Scale) -> list[Study]:
+    """Return both algorithms on every shipped problem, in all their forms."""
+    studies = []
+    for problem in PROBLEMS:
+        if scale.quick and problem in FEWER_PAIRS:
+            continue
+        for algorithm in LEVELS:
+            pairs = max(2, scale.pairs // (FEWER_PAIRS.get(problem, 1) if algorithm == RPVI else 1))
+            for form in FORMS[algorithm]:
+                promise = _promise(problem, form) if algorithm == RPVI else {"epsilon": ENTRY_EPSILON}
+                if promise is None:
+                    continue
+                spec = ObjectSpec(algorithm, {"delta": DELTA, "rho": RHO, **promise})
+                point = {"problem": problem, "algorithm": algorithm, "form": form, "epsilon": promise["epsilon"]}
+                studies.append(Study.of(point, problem, spec, pairs))
+    return studies
+
+
+def _promise(problem: str, form: str) -> dict[str, Any] | None:
+    """Return the smallest epsilon at which a form of rPVI can be run, with the paper's parameters for its listing."""
+    mdp = make(problem)
+    known = mdp.known_rewards is not None
+    for epsilon in EPSILONS:
+        promise, paper = (mdp.support.pairs, mdp.gamma, epsilon, DELTA, RHO), {}
+        if form != "sharp":
+            paper = paper_phased_vi(*promise, known_rewards=known, printed=form == "printed")
+        if phased_vi(*promise, known_rewards=known, **paper).calls <= MAX_CALLS:
+            return {"epsilon": epsilon, **paper}
+    return None
+
+
+def analyse(studies: Sequence[Study], results: Sequence[AuditResult]) -> Data:
+    """Return a row for every theorem on every problem."""
+    rows = [_row(study, result) for study, result in zip(studies, results, strict=True)]
+    return Data({"theorems": rows}, {"delta": DELTA, "rho": RHO})
+
+
+def _row(study: Study, result: AuditResult) -> Row:
+    problem, algorithm, epsilon = build(study.audit.problem), study.point["algorithm"], study.point["epsilon"]
+    same = agreement(result, LEVELS[algorithm])
+    differ = columns("disagreement", *(1.0 - same[f"agreement{end}"] for end in ("", "_high", "_low")))
+    error = _worst_loss(result) if algorithm == RPVI else _worst_entry(problem, result)
+    claims = [claim for run in result.runs for claim in (run.claims.accuracy, run.claims.replicability)]
+    return {
+        **study.point,
+        "calls": build(study.audit.algorithm).plan(problem).numbers.calls,
+        "samples_a_run": max(run.samples or 0 for run in result.runs),
+        "pairs": same["pairs"],
+        "differ": same["pairs"] - same["same"],
+        **differ,
+        "worst_error": error,
+        "kept_epsilon": error <= epsilon,
+        "refuted_epsilon": algorithm == RPVI and _too_many_lose(result, epsilon),
+        "proved": all(claim is not None and claim.kind == "proved" for claim in claims),
+        "median_seconds_a_run": statistics.median(run.seconds for run in result.runs),
+    }
+
+
+def _worst_loss(result: AuditResult) -> float:
+    """Return the largest loss of any policy from any state, in values normalised to [0, 1]; certified from above."""
+    return max(policy.worst_loss + policy.normalised_error for policy in result.policies or ())
+
+
+def _too_many_lose(result: AuditResult, epsilon: float) -> bool:
+    """Whether more runs than a share delta must have lost more than epsilon; one or two may."""
+    lost = (policy for policy in result.policies or () if policy.worst_loss - policy.normalised_error > epsilon)
+    return bool(proportion("", sum(policy.runs for policy in lost), len(result.runs))["_low"] > DELTA)
+
+
+def _worst_entry(problem: TabularMDP, result: AuditResult) -> float:
+    """Return the largest error of a transition probability of any learned model, its rows divided by their sums."""
+    truth, models = transition_probabilities(problem), result.outputs("model").values()
+    return max(float(np.abs(transition_probabilities(model) - truth).max()) for model in models)
+
+
+def verdicts(data: Data) -> list[Verdict]:
+    """Judge rho and epsilon for both algorithms, over all problems."""
+    judged = []
+    for algorithm, (name, theorem) in _THEOREMS.items():
+        for form in FORMS[algorithm]:
+            rows = where(data.tables["theorems"], algorithm=algorithm, form=form)
+            called = f"{name}, {_called(form)}, at its theorem's m"
+            judged += [_rho(called, theorem, rows), _epsilon(called, theorem, rows, algorithm == RPVI)]
+    return judged
+
+
+def _rho(called: str, theorem: str, rows: Sequence[Row]) -> Verdict:
+    worst = max(rows, key=lambda row: float(row["disagreement_high"]))
+    differ, pairs = sum(row["differ"] for row in rows), sum(row["pairs"] for row in rows)
+    return Verdict.judged(
+        f"{called}: two runs differ with probability at most rho",
+        theorem,
+        f"{differ} of {pairs} pairs on {len(rows)} problems; least certain: {worst['problem']}, "
+        f"{shown(worst, 'disagreement')} against rho = {RHO:g}",
+        yes=worst["disagreement_high"] <= RHO,
+        no=any(row["disagreement_low"] > RHO for row in rows),
+        rests_on=[row for row in rows if row["disagreement_high"] > RHO],
+    )
+
+
+def _epsilon(called: str, theorem: str, rows: Sequence[Row], is_policy: bool) -> Verdict:
+    worst = max(rows, key=lambda row: float(row["worst_error"] / row["epsilon"]))
+    what = "policies lose at most epsilon" if is_policy else "entries of the model are within epsilon"
+    beyond = "" if is_policy else ", after rows were divided by their sums, which is not promised"
+    return Verdict.judged(
+        f"{called}: {what}",
+        theorem,
+        f"worst of {2 * sum(row['pairs'] for row in rows)} runs: {worst['worst_error']:.3g} against epsilon = "
+        f"{worst['epsilon']:g} ({worst['problem']}){beyond}",
+        yes=all(row["kept_epsilon"] for row in rows),
+        no=any(row["refuted_epsilon"] for row in rows),
+    )
+
+
+def _called(form: str) -> str:
+    return "as printed" if form == "printed" else form
+
+
+def draw(data: Data) -> Figure:
+    """Draw a line for every problem, algorithm and form, and what was found about it side by side."""
+    rows = data.tables["theorems"]
+    problems = distinct(rows, "problem")
+    heights = [-_STEP * i - _BETWEEN * problems.index(row["problem"]) for i, row in enumerate(rows)]
+    widths = {"width_ratios": [1.0, 1.25, 1.1, 1.0]}
+    figure, (axes,) = panels((12.5, 0.62 * -heights[-1] + 2.2), 1, 4, sharey=True, gridspec_kw=widths)
+    for y, row in zip(heights, rows, strict=True):
+        look, error = _look(row["algorithm"], row["form"]), row["worst_error"] / row["epsilon"]
+        axes[0].plot(float(row["samples_a_run"]), y, **look)
+        axes[1].plot([row["disagreement_low"], row["disagreement_high"]], [y, y], color=look["color"], linewidth=1.8)
+        axes[1].plot(row["disagreement"], y, **look)
+        beside = (row["disagreement_high"], y)
+        said(axes[1], f"{row['differ']} of {row['pairs']}", beside, shift=(6, 0), fontsize=7.5)
+        axes[2].plot(max(error, _SMALLEST), y, **look | ({"marker": "<"} if error < _SMALLEST else {}))
+        axes[3].plot(1e3 * row["median_seconds_a_run"], y, **look)
+    for panel in (axes[0], axes[2], axes[3]):
+        logarithmic(panel)
+    bounded(axes[1], RHO, f"ρ = {RHO:g}")
+    axes[1].set_xlim(-0.01, RHO + 0.02)
+    bounded(axes[2], 1.0, "ε")
+    axes[2].set_xlim(_SMALLEST / 2, 5.0)
+    for panel, (title, label) in zip(axes, _PANELS, strict=True):
+        panel.set(title=title, xlabel=label)
+        panel.grid(False, axis="y")
+        panel.grid(True, axis="x")
+        panel.tick_params(axis="y", length=0)
+    places = [[y for y, row in zip(heights, rows, strict=True) if row["problem"] == name] for name in problems]
+    axes[0].set_yticks([(ys[0] + ys[-1]) / 2.0 for ys in places], problems)
+    axes[0].set_ylim(heights[-1] - 0.6, 0.6)
+    shapes = [(algorithm, form) for algorithm in LEVELS for form in FORMS[algorithm]]
+    labels = [f"{SHORT_NAMES[algorithm]}, {_called(form)}" for algorithm, form in shapes]
+    handles = [axes[0].plot([], [], **_look(*shape))[0] for shape in shapes]
+    figure.legend(handles=handles, labels=labels, loc="outside lower center", ncols=5)
+    return figure
+
+
+def _look(algorithm: str, form: str) -> dict[str, Any]:
+    colour, (marker, filled) = COLOURS[list(LEVELS).index(algorithm)], _SHAPES[form]
+    face = colour if filled else "white"
+    return {"color": colour, "marker": marker, "linestyle": "none", "markersize": 5.5, "markerfacecolor": face}
+
+
+EXPERIMENT = Experiment(
+    "theorem",
+    40,
+    title="The theorems at their own sample sizes",
+    reading=[
+        "The samples that the theorems ask for, drawn: counts are drawn instead of samples, so a run costs "
+        "milliseconds. These are all problems that come with the library. Where ε = 0.1 would ask for more than 64 "
+        "bits can count, ε is larger. Times are those of the runs when they were made.",
+        "rPVI runs in three forms. The printed and the tight one are the paper's listing, with the m that is printed "
+        "and with the m that its proof needs; the sharp one is ours. It keeps the same promises and takes a small part "
+        "of the samples.",
+        "ApproximateMDP's promise is about entries before a row is divided by its sum; the figure shows the error "
+        "after it.",
+    ],
+    caption="From left to right: samples of a run, pairs of runs that differ (bar: interval; dotted: ρ), the worst "
+    "error of all runs in units of ε (arrows: smaller than drawn), median time of a run.",
+    alternative="Four panels side by side with a row for every problem and algorithm: samples, disagreement, error, "
+    "time.",
+    blocks=lambda data: [
+        table(
+            data.tables["theorems"],
+            {"problem": "problem", "algorithm": "algorithm", "form": "form", "epsilon": "ε", "calls": "m asked"}
+            | {"samples_a_run": "samples of a run", "differ": "pairs that differ", "pairs": "of"}
+            | {"disagreement_high": "at most", "worst_error": "worst error", "median_seconds_a_run": "seconds a run"},
+            "The same numbers.",
+        )
+    ],
+    design=design,
+    analyse=analyse,
+    draw=draw,
+    verdicts=verdicts,
+)

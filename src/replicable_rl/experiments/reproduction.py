@@ -1,0 +1,173 @@
+"""Run the experiments of the catalogue, look again where a verdict is open, and write a page."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from replicable_rl import report
+from replicable_rl.audit import AuditResult, AuditSpec, run_audits
+from replicable_rl.errors import UnknownId, did_you_mean
+from replicable_rl.experiments import catalogue
+from replicable_rl.experiments.errata import errata
+from replicable_rl.experiments.experiment import (
+    CANNOT_TELL,
+    CONFIDENCE,
+    GROWTH,
+    HELD,
+    LOOKS,
+    NOT_HELD,
+    Data,
+    Experiment,
+    Scale,
+    Study,
+    Verdict,
+)
+from replicable_rl.files import write_text
+from replicable_rl.paper import cited
+from replicable_rl.plotting import FORMATS
+from replicable_rl.report import Block, Cell, Command, Heading, Mark, Table, Text, Tone
+from replicable_rl.store import RunStore
+from replicable_rl.wording import percent
+
+_TONES: dict[str, Tone] = {HELD: "good", NOT_HELD: "bad", CANNOT_TELL: "unsure"}
+_LEAD = (
+    "Every figure of Replicable Reinforcement Learning (Eaton, Hussing, Kearns and Sorrell, 2023) that can be "
+    "measured, and some that the paper lacks. Each comes with its data and with the command that makes it."
+)
+
+
+class Made(NamedTuple):
+    """An experiment with its data and its verdicts."""
+
+    experiment: Experiment
+    data: Data
+    verdicts: Sequence[Verdict]
+
+    def count(self, verdict: str) -> int:
+        """Return how many claims have a verdict."""
+        return sum(judged.verdict == verdict for judged in self.verdicts)
+
+
+def experiments() -> dict[str, Experiment]:
+    """Return all experiments by name, in their own order: the modules of the catalogue are looked through.
+
+    >>> list(experiments())
+    ['figure1', 'figure2', 'exploration', 'theorem', 'cost', 'levels']
+    """
+    names = [module.name for module in pkgutil.iter_modules(catalogue.__path__)]
+    modules = [importlib.import_module(f"{catalogue.__name__}.{name}") for name in names]
+    in_order: list[Experiment] = sorted((module.EXPERIMENT for module in modules), key=lambda made: made.order)
+    return {experiment.name: experiment for experiment in in_order}
+
+
+def chosen(names: Sequence[str]) -> list[Experiment]:
+    """Return the experiments that are asked for, in their own order; all of them where none is named.
+
+    >>> chosen(["figure3"])
+    Traceback (most recent call last):
+    ...
+    replicable_rl.errors.UnknownId: reproduce: no experiment is called 'figure3'. Did you mean 'figure2'?
+    """
+    shipped = experiments()
+    for name in names:
+        if name not in shipped:
+            hint = did_you_mean(name, shipped) or f" Known: {', '.join(shipped)}."
+            raise UnknownId(f"reproduce: no experiment is called {name!r}.{hint}")
+    return [experiment for name, experiment in shipped.items() if name in names or not names]
+
+
+def reproduce(
+    names: Sequence[str], store: str | os.PathLike[str], scale: Scale, *, n_jobs: int | None = -1
+) -> Iterator[Made]:
+    """Make experiments, and yield each as soon as its claims are decided or its looks are spent.
+
+    Runs that the store has are read, the others are made and kept in it. The data depends on names, scale and the store
+    alone, and on the store only in the times of runs.
+    """
+    waiting = [(experiment, experiment.design(scale)) for experiment in chosen(names)]
+    results: dict[AuditSpec, AuditResult] = {}
+    with RunStore(store) as opened:
+        for look in range(scale.looks):
+            new = dict.fromkeys(study.audit for _, studies in waiting for study in studies)
+            coming = run_audits([audit for audit in new if audit not in results], opened, n_jobs=n_jobs)
+            later = []
+            for experiment, studies in waiting:
+                while any(study.audit not in results for study in studies):
+                    result = next(coming)
+                    results[result.spec] = result
+                data = experiment.analyse(studies, [results[study.audit] for study in studies])
+                made = Made(experiment, data, experiment.verdicts(data))
+                longer = _longer(studies, made.verdicts)
+                if longer == studies or look == scale.looks - 1:
+                    yield made
+                else:
+                    later.append((experiment, longer))
+            waiting = later
+
+
+def _longer(studies: Sequence[Study], verdicts: Sequence[Verdict]) -> list[Study]:
+    """Return the studies, with more runs of those that an open verdict rests on."""
+    unsettled = [judged for judged in verdicts if judged.verdict == CANNOT_TELL]
+    return [study.longer() if any(map(study.supports, unsettled)) else study for study in studies]
+
+
+def summary(everything: Sequence[Made], *, measured: bool = True) -> list[Block]:
+    """Return the table that comes first: what held, what did not, and what nobody can tell."""
+    verdicts = [judged for made in everything for judged in made.verdicts]
+    counts = [f"{sum(judged.verdict == verdict for judged in verdicts)} {verdict}" for verdict in _TONES]
+    rows: list[list[Cell]] = [
+        [Mark(verdict, _TONES[verdict]), claim, *([text, cited(where)] if measured else [])]
+        for order in (NOT_HELD, CANNOT_TELL, HELD)
+        for claim, where, text, verdict, _ in verdicts
+        if verdict == order
+    ]
+    headings = ["verdict", "claim", *(["measured", "where"] if measured else [])]
+    return [Text(f"Of {len(verdicts)} claims: {', '.join(counts)}."), Table(headings, rows)]
+
+
+def write_page(everything: Sequence[Made], scale: Scale, folder: Path, command: str) -> Path:
+    """Write all that was made as one page; return its path: index.html, or the names of some experiments."""
+    data = {made.experiment.name: made.data for made in everything}
+    complete = data.keys() == experiments().keys()
+    blocks = [Text(_LEAD), *summary(everything), Text(_looks(scale))]
+    for made in everything:
+        blocks += _section(made, folder)
+    if complete:
+        rows = [list(erratum.values()) for erratum in errata(data)]
+        blocks += [Heading("Errata of the paper's text"), Table(["#", "the text says", "right is", "evidence"], rows)]
+    path = folder / f"{'index' if complete else '-'.join(data)}.html"
+    write_text(path, report.page("Replicable reinforcement learning, reproduced", blocks, command))
+    return path
+
+
+def _looks(scale: Scale) -> str:
+    """Say which intervals a verdict goes by, and how often chance had a turn."""
+    once = f"{scale.pairs} pairs of runs, or {scale.runs} runs under one shared seed"
+    looks = (
+        f"Every point was looked at once, with {once}."
+        if scale.looks == 1
+        else f"Every point was looked at with {once}. Where a claim was open, the points that decide it were looked at "
+        f"again with {GROWTH} times as many, {scale.looks} looks at most."
+    )
+    return (
+        f"A claim held or did not hold where intervals say so; else the data cannot tell. {looks} An interval holds "
+        f"with confidence {percent(CONFIDENCE)} at all {LOOKS} looks together: each look has an equal part of the "
+        "error. A claim about several points takes the interval of each point by itself, unless it says that they hold "
+        "at once."
+    )
+
+
+def _section(made: Made, folder: Path) -> Iterator[Block]:
+    """Yield how to read an experiment, its figure, what else it shows, and its files."""
+    experiment, name = made.experiment, made.experiment.name
+    yield Heading(experiment.title)
+    yield from map(Text, experiment.reading)
+    yield report.Figure((folder / f"{name}.svg").read_bytes(), experiment.alternative, experiment.caption)
+    yield from experiment.blocks(made.data)
+    tables = [f"{name}-{table}.csv" for table in made.data.tables]
+    yield Command(f"replicable-rl reproduce {name}", [*(f"{name}.{kind}" for kind in FORMATS), f"{name}.json", *tables])
