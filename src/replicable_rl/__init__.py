@@ -26,8 +26,8 @@ from replicable_rl.audit import Agreement, Estimate, audit
 from replicable_rl.diagnose import compare, diagnose
 from replicable_rl.errors import InvalidInput
 from replicable_rl.logs import Bins, from_transitions
-from replicable_rl.pages.drawing import draw
 from replicable_rl.planning import evaluate_policy, optimal_values
+from replicable_rl.plot import draw
 from replicable_rl.problem.environments import EpisodicEnv, from_gymnasium
 from replicable_rl.problem.simulator import Simulator
 from replicable_rl.problem.source import Episodic, Generative, Source

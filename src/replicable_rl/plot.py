@@ -1,7 +1,8 @@
-"""Figures of results: every function returns the Matplotlib axes that it drew on.
+"""Figures of results, and policies as text: ``rr.plot.policy(run)``, ``rr.draw(run)``.
 
-``ax=`` draws on axes of your own; without it a new figure of pyplot is made, which a notebook shows and
-``ax.figure.savefig("policy.png")`` writes. Matplotlib is imported when something is drawn.
+Every function of a figure returns the Matplotlib axes that it drew on. ``ax=`` draws on axes of yours; without it, a
+new figure of pyplot is made, which a notebook shows and ``axes.figure.savefig("policy.png")`` writes. Matplotlib is
+the extra ``plot``, imported when something is drawn.
 
 >>> import replicable_rl as rr
 >>> run = rr.solve(rr.make("two-goals-v1"), rr.PhasedVI(0.1, 0.001), shared_seed=1, sample_seed=1)
@@ -11,80 +12,196 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
 
 from replicable_rl.audit import Agreement, AuditResult
-from replicable_rl.diagnose import Calibration, Comparison, Diagnosis
-from replicable_rl.errors import InvalidInput, check_choice, check_integer, shown
-from replicable_rl.pages.decided import both, differ
-from replicable_rl.pages.decided_figures import draw_decisions, plain_name, policy_size
-from replicable_rl.pages.diagnose_figures import agreement_panel, loss_panel
+from replicable_rl.audit.reading import problem_of
+from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, Point
+from replicable_rl.errors import InvalidInput, check_choice, check_integer, check_numbers, needs, shown
+from replicable_rl.logs import Dataset
 from replicable_rl.plotting import (
     BLUE,
     COLOURS,
     GREEN,
+    GREY,
     MARKERS,
+    RED,
     Axes,
+    banded,
     bounded,
+    box,
+    dotted,
+    grid,
+    logarithmic,
     new_axes,
     readable,
-    said,
+    remark,
     styled,
 )
-from replicable_rl.wording import number, plural
+from replicable_rl.problem.table import Labels, TabularMDP
+from replicable_rl.report import Policy, text
+from replicable_rl.rules import Cuts
+from replicable_rl.runs import Run
+from replicable_rl.wording import brief, number, plural, visible
 
-__all__ = ["agreement", "curve", "fragile_states", "frontier", "policy"]
+__all__ = ["agreement", "curve", "draw", "fragile_states", "frontier", "policy"]
 
-_LONGEST = 28  # letters of a name
+_STRIP = 400  # states of a strip
+_NAMES = 25  # states and actions that are named
+_LETTERS = 28  # of a name
+_INCHES = 9.0  # of a map
+_NEAR = 100.0  # times the largest size: a proof's number of samples is drawn up to here
 
 
-def policy(solution: Any, other: Any = None, *, problem: Any = None, ax: Any = None) -> Any:
-    """Draw what is done in every state: arrows on a map, or a strip of states and actions where there is none.
+class Drawing(str):
+    """A text that a prompt and a notebook show as it is."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f'<pre style="line-height: 1.2">{escape(self)}</pre>'
+
+
+def draw(solution: Any, other: Any = None, *, problem: Any = None) -> Drawing:
+    """Return a policy as text: a map where the problem has one; of two policies, a star marks where they differ.
 
     Parameters
     ----------
     solution : Run, Cuts or list of actions
-        What is drawn.
+        The policy.
     other : Run, Cuts or list of actions, optional
-        What it is compared with: both are drawn side by side, and states where they differ are framed.
+        A policy to compare it with.
     problem : TabularMDP or Dataset, optional
-        Whose states these are. None takes the problem of a run, where that has an id; for arrays of your own, pass it.
-    ax : Axes, or a pair of them, optional
-        Where to draw. On a single one, the first of two is drawn.
-
-    Returns
-    -------
-    Axes, or a pair of them
-        What was drawn on.
+        The problem, for its names and its map; by default that of a run, where it has an id.
 
     Examples
     --------
     >>> import replicable_rl as rr
     >>> mdp = rr.make("two-goals-v1")
     >>> one, two = (rr.solve(mdp, rr.PhasedVI(0.1, 0.001), shared_seed=1, sample_seed=seed) for seed in (1, 4))
+    >>> draw(one, two)
+    ┌───┬───┬───┐      ┌───┬───┬───┐
+    │ G │*→ │ G │      │ G │*← │ G │
+    ├───┼───┼───┤      ├───┼───┼───┤
+    │ ↑ │███│ ↑ │      │ ↑ │███│ ↑ │
+    ├───┼───┼───┤      ├───┼───┼───┤
+    │ ↑ │*→ │ ↑ │      │ ↑ │*← │ ↑ │
+    └───┴───┴───┘      └───┴───┴───┘
+    """
+    return Drawing(text([policies("draw", solution, other, problem)]))
+
+
+def policies(owner: str, solution: Any, other: Any = None, problem: Any = None) -> Policy:
+    """Return the actions of one solution or two, with the names of the problem."""
+    solutions = [solution] if other is None else [solution, other]
+    actions = [_actions(owner, each) for each in solutions]
+    if len({each.size for each in actions}) > 1:
+        sizes = " and ".join(str(each.size) for each in actions)
+        raise InvalidInput(f"{owner}: both must decide in the same states, got {sizes} of them.")
+    labels = _labels(owner, solution, np.concatenate(actions), actions[0].size, problem)
+    states = labels.states or tuple(map(str, range(actions[0].size)))
+    names = labels.actions or ()
+    runs = [
+        (run, [names[a] if a < len(names) else str(a) for a in each.tolist()])
+        for run, each in zip(("first", "second"), actions, strict=False)
+    ]
+    return Policy(states, runs, labels.layout)
+
+
+def _actions(owner: str, solution: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    policy = solution.policy if isinstance(solution, (Run, Cuts)) else solution
+    actions = check_numbers(owner, "the solution", policy)
+    if actions.ndim != 1 or not actions.size or not ((actions >= 0) & (actions % 1.0 == 0.0) & (actions < 2**31)).all():
+        raise InvalidInput(
+            f"{owner}: the solution must be a Run, Cuts, or one action for every state, got {shown(policy)}."
+        )
+    return actions.astype(np.int64)
+
+
+def _labels(owner: str, solution: Any, actions: Any, n_states: int, problem: Any) -> Labels:
+    """Return the names of the problem that is given, or that a run or cuts name by an id."""
+    spec = solution.problem if isinstance(solution, Cuts) else None
+    if isinstance(solution, Run) and solution.spec is not None:
+        spec = solution.spec.problem
+    if problem is None and spec is not None:
+        problem = problem_of(spec, actions[:n_states])
+    if problem is None:
+        return (solution.names if isinstance(solution, Cuts) else None) or Labels()
+    if not isinstance(problem, (TabularMDP, Dataset)):
+        raise InvalidInput(f"{owner}: problem must be a TabularMDP or a Dataset, got {shown(problem)}.")
+    if n_states != problem.n_states or actions.max() >= problem.n_actions:
+        raise InvalidInput(
+            f"{owner}: the policy has {n_states} states and actions up to {actions.max()}, the problem "
+            f"{problem.n_states} states and {problem.n_actions} actions. Give the problem that was solved."
+        )
+    return problem.labels
+
+
+def policy(solution: Any, other: Any = None, *, problem: Any = None, ax: Any = None) -> Any:
+    """Draw the action of every state: arrows on a map, or a strip of states and actions.
+
+    The parameters are those of :func:`draw`. Two policies are drawn side by side, with frames around the states where
+    they differ, on two axes; on a single one, the first is drawn.
+
+    >>> import replicable_rl as rr
+    >>> mdp = rr.make("two-goals-v1")
+    >>> one, two = (rr.solve(mdp, rr.PhasedVI(0.1, 0.001), shared_seed=1, sample_seed=seed) for seed in (1, 4))
     >>> left, right = rr.plot.policy(one, two)
     """
-    first, second = both("plot.policy", solution, other, problem)
-    differing = set() if second is None else set(np.flatnonzero(differ(first, second)).tolist())
-    shown_ones = [first] if second is None else [first, second]
-    axes = _axes("plot.policy", ax, len(shown_ones), policy_size(first))
+    block = policies("plot.policy", solution, other, problem)
+    axes = _axes("plot.policy", ax, len(block.runs), _size_of(block))
     with styled():
-        for one, panel in zip(shown_ones, axes, strict=False):
-            draw_decisions(panel, one, differing)
-        if second is not None and len(axes) == 2:
+        for (_, actions), panel in zip(block.runs, axes, strict=False):
+            if block.layout:
+                drawn = sum(state is not None for row in block.cells for _, state in row)
+                named = dict(enumerate(actions[:drawn]))
+                grid(panel, Labels(layout=tuple(block.layout)), named, set(block.differing))
+            else:
+                _strip(panel, block, actions)
+        if len(axes) == 2:
+            count = len(block.differing)
             axes[0].set_title("first")
-            axes[1].set_title(f"second: {plural(len(differing), 'state')} differ{'s' * (len(differing) == 1)}")
+            axes[1].set_title(f"second: {plural(count, 'state')} differ{'s' * (count == 1)}")
     return axes[0] if len(axes) == 1 else tuple(axes)
+
+
+def _size_of(block: Policy) -> tuple[float, float]:
+    if block.layout:
+        columns, rows = len(block.layout[0]), len(block.layout)
+        cell = min(0.75, _INCHES / max(columns, rows))
+        return cell * columns + 0.6, cell * rows + 0.7
+    return min(10.0, 2.5 + 0.3 * min(len(block.states), _NAMES)), 2.2
+
+
+def _strip(axes: Axes, block: Policy, actions: Sequence[str]) -> None:
+    """Draw a dot for the action of every state."""
+    names = list(dict.fromkeys(action for _, taken in block.runs for action in taken))
+    count = min(len(actions), _STRIP)
+    rows = [names.index(action) for action in actions[:count]]
+    axes.plot(np.arange(count), rows, "o", color=BLUE, markersize=5.0 if count <= 60 else 2.0)
+    for s in block.differing:
+        if s < count:
+            box(axes, s - 0.4, rows[s] - 0.3, 0.8, "none", RED, linewidth=1.8)
+    steps = list(range(count)) if count <= _NAMES else np.linspace(0, count - 1, 8).astype(int).tolist()
+    labels = [plain_name(block.states[s], 14) for s in steps]
+    axes.set_xticks(steps, labels, rotation=90 if max(map(len, labels)) > 3 else 0)
+    axes.set_yticks(range(len(names))[:_NAMES], [plain_name(name, 14) for name in names[:_NAMES]])
+    axes.set_ylim(-0.6, len(names) - 0.4)
+    axes.set_xlabel("state" if count == len(actions) else f"the first {count} of {len(actions)} states")
 
 
 def agreement(
     *results: AuditResult | Agreement, level: str | None = None, names: Sequence[str] | None = None, ax: Any = None
 ) -> Any:
-    """Draw how often two runs agree, with intervals and, where there is one, the line 1 - rho.
+    """Draw how often two runs agree, with intervals, and 1 − ρ where it is promised.
 
-    The thick line is the interval for one look, the thin one that for every look.
+    The thin line is the interval that holds at every look, the thick one that for one look.
 
     Parameters
     ----------
@@ -97,32 +214,29 @@ def agreement(
     ax : Axes, optional
         Where to draw.
 
-    Returns
-    -------
-    Axes
-        What was drawn on.
-
     Examples
     --------
     >>> import replicable_rl as rr
     >>> audits = [rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01, calls=n), shared_seeds=20) for n in (10, 1e4)]
-    >>> ax = rr.plot.agreement(*audits, names=["10 calls", "10 000 calls"])
+    >>> axes = rr.plot.agreement(*audits, names=["10 calls", "10 000 calls"])
     """
     rows = _agreements(results, level)
-    labels = [label for label, _, _ in rows] if names is None else _names(names, len(rows))
+    labels = [name for name, _, _ in rows] if names is None else list(names)
+    if isinstance(names, str) or len(labels) != len(rows):
+        raise InvalidInput(f"plot.agreement: names must be a list of {plural(len(rows), 'text')}, got {shown(names)}.")
     (axes,) = _axes("plot.agreement", ax, 1, (7.0, 1.3 + 0.5 * len(rows)))
     with styled():
         promises = {rho for _, _, rho in rows}
-        for y, (_, found, rho) in enumerate(rows):
-            axes.plot([found.every_look.low, found.every_look.high], [y, y], color=BLUE, linewidth=1.2)
-            axes.plot([found.low, found.high], [y, y], color=BLUE, linewidth=5.0, alpha=0.35)
-            axes.plot([found.estimate], [y], "o", color=BLUE)
-            if rho is not None and len(promises) > 1:  # each its own, or some none
+        for y, (_, value, rho) in enumerate(rows):
+            axes.plot([value.every_look.low, value.every_look.high], [y, y], color=BLUE, linewidth=1.2)
+            axes.plot([value.low, value.high], [y, y], color=BLUE, linewidth=5.0, alpha=0.35)
+            axes.plot([value.estimate], [y], "o", color=BLUE)
+            if rho is not None and len(promises) > 1:  # every audit has its own promise, or none
                 axes.plot([1.0 - rho] * 2, [y - 0.3, y + 0.3], color=GREEN, linewidth=1.8)
-                said(axes, "1 − ρ", (1.0 - rho, y - 0.3), ha="center", va="bottom", color=GREEN)
+                remark(axes, "1 − ρ", (1.0 - rho, y - 0.3), ha="center", va="bottom", color=GREEN)
         if len(promises) == 1 and (rho := promises.pop()) is not None:
             bounded(axes, 1.0 - rho, "1 − ρ ")
-        axes.set_yticks(range(len(rows)), [plain_name(label, 48) for label in labels])
+        axes.set_yticks(range(len(rows)), [plain_name(name, 48) for name in labels])
         axes.set_ylim(len(rows) - 0.5, -0.75)
         axes.set_xlim(-0.02, 1.02)
         axes.set_xlabel("two runs agree with probability")
@@ -130,132 +244,129 @@ def agreement(
     return axes
 
 
-def curve(found: Calibration, of: str = "agreement", *, ax: Any = None) -> Any:
-    """Draw what a calibration measured over the number of samples, with intervals and what was asked.
+def _agreements(results: Sequence[Any], level: str | None) -> list[tuple[str, Agreement, float | None]]:
+    """Return a label, the agreement and ρ of every row."""
+    rows: list[tuple[str, Agreement, float | None]] = []
+    ids = [result.algorithm.text for result in results if isinstance(result, AuditResult)]
+    for result in results:
+        if isinstance(result, Agreement):
+            rows.append((result.level, result, None))
+            continue
+        _check("plot.agreement", "a result", result, AuditResult)
+        name = (
+            result.algorithm.text if len(set(ids)) == len(ids) else f"{result.algorithm.text} on {result.problem.text}"
+        )
+        for each in list(result.levels) if level is None and len(results) == 1 else [level]:
+            value = result.agreement(each)
+            rows.append((value.level if len(results) == 1 else name, value, result.rho))
+    if not rows:
+        raise InvalidInput("plot.agreement: needs an audit with a run that did not fail, got none.")
+    return rows
 
-    Parameters
-    ----------
-    found : Calibration
-        From :func:`replicable_rl.calibrate`.
-    of : {"agreement", "loss"}
-        What is drawn over the samples.
-    ax : Axes, optional
-        Where to draw.
 
-    Returns
-    -------
-    Axes
-        What was drawn on.
+def curve(calibration: Calibration, of: str = "agreement", *, ax: Any = None) -> Any:
+    """Draw what a calibration measured over the number of samples: the ``"agreement"``, or the ``"loss"``.
 
-    Examples
-    --------
     >>> import replicable_rl as rr
     >>> from replicable_rl.diagnose import calibrate
     >>> found = calibrate(rr.make("two-goals-v1"), rr.PlugInPolicy(0.05, 0.01, 0.2), start=100, shared_seeds=400)
-    >>> ax = rr.plot.curve(found)
+    >>> axes = rr.plot.curve(found)
     """
-    _check("plot.curve", "found", found, Calibration)
+    _check("plot.curve", "calibration", calibration, Calibration)
     of = check_choice("plot.curve", "of", of, ("agreement", "loss"))
-    if of == "loss" and any(point.loss is None for point in found.points):
+    points = calibration.points
+    if of == "loss" and any(point.loss is None for point in points):
         raise InvalidInput("plot.curve: losses are not known where the problem is no table. Draw the agreement.")
     (axes,) = _axes("plot.curve", ax, 1, (7.0, 3.8))
+    colour, rows = BLUE if of == "agreement" else RED, [_row(point, of) for point in points]
     with styled():
-        (agreement_panel if of == "agreement" else loss_panel)(axes, found)
-        axes.set_xlabel("samples in all" if found.points[0].samples is not None else found.size_name)
+        banded(axes, rows, "samples", of, colour=colour, marker="")
+        for verdict, face in (("met", colour), ("undecided", "lightgrey"), ("not met", "white")):
+            marked = [row for point, row in zip(points, rows, strict=True) if point.verdict == verdict]
+            xs, ys = [row["samples"] for row in marked], [row[of] for row in marked]
+            axes.plot(xs, ys, "o", color=colour, markerfacecolor=face, label=verdict if marked else None)
+        logarithmic(axes)
+        if of == "agreement":
+            dotted(axes, 1.0 - calibration.rho, "1 − ρ")
+            axes.set_ylim(-0.02, 1.04)
+        else:
+            axes.set_ylim(bottom=0.0)
+            if calibration.epsilon is not None:
+                dotted(axes, calibration.epsilon, "ε")
+        for samples, dash in ((calibration.samples, "-"), (calibration.theory, "--")):
+            if samples is not None and samples <= _NEAR * rows[-1]["samples"]:
+                name = "met from here" if dash == "-" else "proved"
+                axes.axvline(float(samples), color=GREY, linestyle=dash, linewidth=1.0, label=name)
+        axes.set_title(plain_name(f"{calibration.problem.id}, {calibration.algorithm.id}", 60))
+        axes.set_ylabel(f"agreement of the {calibration.level}" if of == "agreement" else "mean loss, in [0, 1]")
+        axes.set_xlabel("samples in all" if points[0].samples is not None else calibration.size_name)
         readable(axes)
-        handles, texts = axes.get_legend_handles_labels()
-        if handles:
-            axes.legend(handles, texts, loc="best")
-        if of == "loss":
-            axes.set_title(plain_name(f"{found.problem.id}, {found.algorithm.id}", 60))
+        axes.legend(loc="best")
     return axes
 
 
-def frontier(found: Comparison, *, ax: Any = None) -> Any:
-    """Draw the samples that every rule and algorithm needs against what its policies lose.
+def _row(point: Point, of: str) -> dict[str, Any]:
+    value = point.agreement if of == "agreement" else point.loss
+    ends = {} if value is None else {of: float(value), f"{of}_low": value.low, f"{of}_high": value.high}
+    return {"samples": float(point.samples if point.samples is not None else point.size), **ends}
 
-    Parameters
-    ----------
-    found : Comparison
-        From :func:`replicable_rl.compare`, on a table: nobody knows losses elsewhere.
-    ax : Axes, optional
-        Where to draw.
 
-    Returns
-    -------
-    Axes
-        What was drawn on.
+def frontier(comparison: Comparison, *, ax: Any = None) -> Any:
+    """Draw the samples that every rule and algorithm needs against the loss of its policies, on a table.
 
-    Examples
-    --------
     >>> import replicable_rl as rr
     >>> mdp = rr.make("chain-v1")
-    >>> ax = rr.plot.frontier(rr.compare(mdp, algorithms=["greedy", "affordable"], start=64, shared_seeds=300))
+    >>> axes = rr.plot.frontier(rr.compare(mdp, algorithms=["greedy", "affordable"], start=64, shared_seeds=300))
     """
-    _check("plot.frontier", "found", found, Comparison)
-    if found.gain is None:
-        raise InvalidInput("plot.frontier: losses are not known where the problem is no table. Use found.plot(path).")
+    _check("plot.frontier", "comparison", comparison, Comparison)
+    if comparison.gain is None:
+        raise InvalidInput("plot.frontier: losses are not known where the problem is no table.")
     (axes,) = _axes("plot.frontier", ax, 1, (7.5, 4.2))
     with styled():
         axes.set_yscale("log")
         axes.minorticks_off()
-        for i, row in enumerate(found.rows):
+        for i, row in enumerate(comparison.rows):
             look: dict[str, Any] = {
                 "color": COLOURS[i % len(COLOURS)],
                 "marker": MARKERS[(i + i // len(COLOURS)) % len(MARKERS)],  # no two lines look the same
                 "linestyle": "none",
             }
-            name = plain_name(row.name, _LONGEST)
+            name = plain_name(row.name)
             if row.samples is not None and row.loss is not None:
                 axes.plot([row.loss], [row.samples], label=name, markersize=8, alpha=0.8, **look)
             else:
-                why = "undecided" if row.met is None else "not met"
-                axes.plot([], [], label=f"{name}: {why}", markerfacecolor="white", **look)
-        if found.met is not True:
-            said(axes, "nothing is met at the sizes tried", (0.4, 0.5), "axes fraction", ha="center")
-        bounded(axes, found.epsilon, "loss allowed ")
-        axes.set_xlim(-0.03 * found.epsilon, 1.1 * found.epsilon)
+                reason = "undecided" if row.met is None else "not met"
+                axes.plot([], [], label=f"{name}: {reason}", markerfacecolor="white", **look)
+        if comparison.met is not True:
+            remark(axes, "nothing is met at the sizes tried", (0.4, 0.5), "axes fraction", ha="center")
+        bounded(axes, comparison.epsilon, "loss allowed ")
+        axes.set_xlim(-0.03 * comparison.epsilon, 1.1 * comparison.epsilon)
         axes.set_xlabel("mean loss, in values normalised to [0, 1]")
-        axes.set_ylabel(f"samples for an agreement of {1.0 - found.rho:g}")
-        axes.set_title(plain_name(found.problem.text, 60))
+        axes.set_ylabel(f"samples for an agreement of {1.0 - comparison.rho:g}")
+        axes.set_title(plain_name(comparison.problem.text, 60))
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return axes
 
 
-def fragile_states(found: Diagnosis, most: int = 20, *, ax: Any = None) -> Any:
+def fragile_states(diagnosis: Diagnosis, most: int = 20, *, ax: Any = None) -> Any:
     """Draw the states that another log may decide otherwise: how often two logs differ there, and what it costs.
 
-    Parameters
-    ----------
-    found : Diagnosis
-        From :func:`replicable_rl.diagnose`.
-    most : int
-        So many states at most, the most fragile first.
-    ax : Axes, optional
-        Where to draw.
-
-    Returns
-    -------
-    Axes
-        What was drawn on.
-
-    Examples
-    --------
     >>> import replicable_rl as rr
     >>> log = {"state": [0, 0, 1, 1] * 5, "action": [0, 1] * 10, "next_state": [1, 0] * 10}
     >>> log["reward"] = [0, 0.5, 1, 0] * 5
-    >>> ax = rr.plot.fragile_states(rr.diagnose(rr.from_transitions(log, gamma=0.9), resamples=20))
+    >>> axes = rr.plot.fragile_states(rr.diagnose(rr.from_transitions(log, gamma=0.9), resamples=20))
     """
-    _check("plot.fragile_states", "found", found, Diagnosis)
+    _check("plot.fragile_states", "diagnosis", diagnosis, Diagnosis)
     most = check_integer("plot.fragile_states", "most", most, low=1, high=1000)
-    states = found.states[:most]
+    states = diagnosis.states[:most]
     (axes,) = _axes("plot.fragile_states", ax, 1, (7.5, 1.3 + 0.34 * max(1, len(states))))
     with styled():
-        axes.barh(range(len(states)), [one.share for one in states], color=BLUE, height=0.6)
-        for y, one in enumerate(states):
-            said(axes, f"costs {number(one.at_stake, 2)}", (one.share, y), shift=(4, 0), ha="left")
+        axes.barh(range(len(states)), [state.share for state in states], color=BLUE, height=0.6)
+        for y, state in enumerate(states):
+            remark(axes, f"costs {number(state.at_stake, 2)}", (state.share, y), shift=(4, 0), ha="left")
         names = [
-            f"{plain_name(one.state)}: {plain_name(one.action, 14)} or {plain_name(one.rival, 14)}" for one in states
+            f"{plain_name(state.state)}: {plain_name(state.action, 14)} or {plain_name(state.rival, 14)}"
+            for state in states
         ]
         axes.set_yticks(range(len(states)), names)
         axes.set_ylim(max(1, len(states)) - 0.4, -0.6)
@@ -263,50 +374,15 @@ def fragile_states(found: Diagnosis, most: int = 20, *, ax: Any = None) -> Any:
         axes.set_xlabel("two logs differ with probability")
         axes.grid(True, axis="x")
         if not states:
-            said(axes, "no state was decided in two ways", (0.5, 0.5), "axes fraction", ha="center")
-        elif len(found.states) > most:
-            shown_ones = "most fragile" if most == 1 else f"{most} most fragile"
-            axes.set_title(f"the {shown_ones} of {len(found.states)} states")
+            remark(axes, "no state was decided in two ways", (0.5, 0.5), "axes fraction", ha="center")
+        elif len(diagnosis.states) > most:
+            axes.set_title(f"{most} of {len(diagnosis.states)} fragile states")
     return axes
 
 
-# --- agreements --------------------------------------------------------------------------------------
-
-
-def _agreements(results: tuple[Any, ...], level: str | None) -> list[tuple[str, Agreement, float | None]]:
-    """Return what is drawn: a label, the agreement, and rho."""
-    if not results:
-        raise InvalidInput("plot.agreement: needs one result of an audit or more, got none.")
-    rows: list[tuple[str, Agreement, float | None]] = []
-    for one in results:
-        if isinstance(one, Agreement):
-            rows.append((one.level, one, None))
-            continue
-        _check("plot.agreement", "a result", one, AuditResult)
-        levels = list(one.levels) if level is None and len(results) == 1 else [level]
-        for found in map(one.agreement, levels):
-            rows.append((found.level if len(results) == 1 else _of(one, results), found, one.rho))
-    if not rows:
-        raise InvalidInput("plot.agreement: every run of this audit failed, so there is nothing to draw.")
-    return rows
-
-
-def _of(result: AuditResult, results: tuple[Any, ...]) -> str:
-    """Return what tells an audit from the others: its algorithm, and its settings and its problem where they differ."""
-    ids = [one.algorithm.id for one in results if isinstance(one, AuditResult)]
-    algorithm = result.algorithm.id if len(set(ids)) == len(ids) else result.algorithm.text
-    problems = {one.problem for one in results if isinstance(one, AuditResult)}
-    return algorithm if len(problems) == 1 else f"{algorithm} on {result.problem.text}"
-
-
-def _names(names: Any, count: int) -> list[str]:
-    texts = list(names) if isinstance(names, (list, tuple)) and all(isinstance(one, str) for one in names) else []
-    if len(texts) != count:
-        raise InvalidInput(f"plot.agreement: names must be a list of {plural(count, 'text')}, got {shown(names)}.")
-    return texts
-
-
-# --- all of them -------------------------------------------------------------------------------------
+def plain_name(name: str, longest: int = _LETTERS) -> str:
+    """Write a name as it is, and not as a formula: Matplotlib reads dollars as such."""
+    return brief(visible(" ".join(name.split())), longest).replace("$", r"\$")
 
 
 def _check(owner: str, name: str, value: object, kind: type) -> None:
@@ -316,11 +392,12 @@ def _check(owner: str, name: str, value: object, kind: type) -> None:
 
 
 def _axes(owner: str, ax: Any, count: int, size: tuple[float, float]) -> list[Axes]:
-    """Return the axes to draw on: the user's own, or as many as are needed in a new figure."""
+    """Return the axes to draw on: the user's, or as many as are needed in a new figure."""
+    kind = needs("matplotlib.axes", extra="plot", who=owner).Axes
     if ax is None:
         return new_axes(size, count)
-    given = list(ax) if isinstance(ax, (list, tuple)) or getattr(ax, "ndim", None) == 1 else [ax]
-    if len(given) not in (1, count) or not all(hasattr(one, "add_patch") and hasattr(one, "imshow") for one in given):
+    given = list(ax) if isinstance(ax, (list, tuple, np.ndarray)) else [ax]
+    if len(given) not in (1, count) or not all(isinstance(each, kind) for each in given):
         pair = ", or a pair of them" if count == 2 else ""
         raise InvalidInput(f"{owner}: ax must be Matplotlib axes{pair}, got {shown(ax)}.")
     return given

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.errors import InvalidInput, shown
+from replicable_rl.errors import InvalidInput, needs, shown
 from replicable_rl.files import replacing
 from replicable_rl.problem.table import Labels
 from replicable_rl.wording import number
@@ -46,8 +46,7 @@ _NO_DATES: dict[str, dict[str, Any]] = {
 @contextlib.contextmanager
 def styled() -> Iterator[None]:
     """Draw inside the block in the house style, whatever the user's own matplotlib settings are."""
-    import matplotlib as mpl
-
+    mpl = needs("matplotlib", extra="plot", who="plot")
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(mpl.rc_params_from_file(_STYLE, use_default_template=False))
@@ -61,6 +60,7 @@ def panels(
 
     Titles of panels that keep their shape need room of their own: they get ``1 - room`` of the height.
     """
+    needs("matplotlib", extra="plot", who="plot")
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -121,7 +121,7 @@ def banded(
     axes.plot(xs, middle, **{"color": colour, "marker": marker, "markeredgecolor": "white"} | line)
 
 
-def said(axes: Axes, text: str, at: tuple[float, float], xycoords: Any = "data", **options: Any) -> None:
+def remark(axes: Axes, text: str, at: tuple[float, float], xycoords: Any = "data", **options: Any) -> None:
     """Write a few words beside a point, by default in grey; ``shift`` moves them by some points."""
     shift = options.pop("shift", (0, 0))
     usual: dict[str, Any] = {"fontsize": 9.5, "color": GREY, "va": "center", "annotation_clip": False}
@@ -132,13 +132,13 @@ def dotted(axes: Axes, level: float, text: str, *, x: float = 0.01, above: bool 
     """Draw the dotted line that an estimate is compared with, and say what it is."""
     axes.axhline(level, color=GREEN, linestyle=(0, (1, 2)), linewidth=1.8)
     shift, va = ((0, 3), "bottom") if above else ((0, -3), "top")
-    said(axes, text, (x, level), ("axes fraction", "data"), shift=shift, va=va, color=GREEN)
+    remark(axes, text, (x, level), ("axes fraction", "data"), shift=shift, va=va, color=GREEN)
 
 
 def bounded(axes: Axes, at: float, text: str) -> None:
     """Draw the dotted line that upright estimates must stay left of, and say what it is."""
     axes.axvline(at, color=GREEN, linestyle=(0, (1, 2)), linewidth=1.8)
-    said(axes, text, (at, 1.0), ("data", "axes fraction"), shift=(-4, -2), ha="right", va="top", color=GREEN)
+    remark(axes, text, (at, 1.0), ("data", "axes fraction"), shift=(-4, -2), ha="right", va="top", color=GREEN)
 
 
 def box(axes: Axes, x: float, y: float, side: float, face: str, edge: str, linewidth: float = 0.8) -> None:

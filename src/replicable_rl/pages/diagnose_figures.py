@@ -20,7 +20,7 @@ from replicable_rl.plotting import (
     panels,
     power,
     readable,
-    said,
+    remark,
     save_as,
     styled,
 )
@@ -87,7 +87,7 @@ def _over_samples(axes: Axes, found: Calibration, height: float) -> None:
     if found.samples is not None:
         axes.axvline(found.samples, color=GREY, linewidth=1.0)
         at = float(found.samples), height
-        said(axes, "met from here", at, ("data", "axes fraction"), shift=(-4, 0), ha="right", va="bottom")
+        remark(axes, "met from here", at, ("data", "axes fraction"), shift=(-4, 0), ha="right", va="bottom")
 
 
 def _name(found: Calibration) -> str:
@@ -112,7 +112,7 @@ def _mark_theory(axes: Axes, found: Calibration, largest: float) -> None:
         text += " (dashed)"
     elif found.theory is not None:
         text += " →"
-    said(axes, text, (1.0, 1.02), "axes fraction", ha="right", va="bottom")
+    remark(axes, text, (1.0, 1.02), "axes fraction", ha="right", va="bottom")
 
 
 def _row(point: Point) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def draw_comparison(found: Comparison) -> Figure:
             panel.plot([float(row.theory)], [i], "D", color=RED, markerfacecolor="white")
         if row.samples is None:
             why = "undecided" if row.met is None else "not met"
-            said(panel, why, (0.01, i), ("axes fraction", "data"))
+            remark(panel, why, (0.01, i), ("axes fraction", "data"))
     panel.plot([], [], "o", color=BLUE, label="measured")
     panel.plot([], [], "D", color=RED, markerfacecolor="white", label="proved")
     panel.set_yticks(range(len(rows)), [row.name for row in rows])

@@ -42,7 +42,7 @@ from replicable_rl.plotting import (
     dotted,
     logarithmic,
     panels,
-    said,
+    remark,
 )
 from replicable_rl.registry import build
 from replicable_rl.runs import ObjectSpec
@@ -194,7 +194,7 @@ def _growth(panel: Axes, data: Data) -> None:
         ys = [row[name] for row in needed]
         panel.plot(xs, ys, color=colour, linestyle=dash)
         text = f"{label}\nslope {where(slopes, samples=name)[0]['slope']:.2f}"
-        said(panel, text, (xs[-1], ys[-1]), shift=(7, up), color=colour)
+        remark(panel, text, (xs[-1], ys[-1]), shift=(7, up), color=colour)
     rows = [row for row in needed if row["measured"] is not None]
     for row in rows:
         ends = row["measured_low"] or row["measured"], row["measured_high"] or row["measured"]
@@ -202,7 +202,7 @@ def _growth(panel: Axes, data: Data) -> None:
         panel.plot(row["pairs_sa"], row["measured"], "o", color=BLUE, markersize=7)
     if rows:
         text, end = f"measured\n{slope_text(slopes[0])}", (rows[-1]["pairs_sa"], rows[-1]["measured"])
-        said(panel, text, end, shift=(7, -6), color=BLUE)
+        remark(panel, text, end, shift=(7, -6), color=BLUE)
     logarithmic(panel)
     panel.set_yscale("log")
     panel.set_xlim(xs[0] / 1.2, xs[-1] * 3.6)

@@ -39,7 +39,7 @@ from replicable_rl.plotting import (
     logarithmic,
     panels,
     power,
-    said,
+    remark,
 )
 from replicable_rl.registry import make
 from replicable_rl.runs import ObjectSpec
@@ -229,10 +229,10 @@ def draw(data: Data) -> Figure:
         line[0].set_ylabel(f"{theorem['problem']}\n(N = {theorem['pairs']} pairs)")
         times = power(float(theorem["calls_at_this_tolerance"]) / BASE)
         below = {"ha": "right", "va": "bottom", "color": GREY, "fontsize": 9}
-        said(line[2], f"the theorem asks for ×{times}", (0.98, 0.03), "axes fraction", **below)
+        remark(line[2], f"the theorem asks for ×{times}", (0.98, 0.03), "axes fraction", **below)
     for panel, (title, meaning) in zip(axes[0], _PANELS.values(), strict=True):
         panel.set_title(f"{title}\n", fontsize=12)
-        said(panel, meaning, (0, 1.02), "axes fraction", va="bottom")
+        remark(panel, meaning, (0, 1.02), "axes fraction", va="bottom")
     for panel in axes[-1]:
         panel.set_xlabel("calls per iteration, multiples of m = 13 000")
     axes[0, 1].legend(loc="upper right")

@@ -26,7 +26,7 @@ from replicable_rl.experiments.experiment import (
     table,
     where,
 )
-from replicable_rl.plotting import BLUE, GREEN, ORANGE, RED, Axes, Figure, banded, dotted, logarithmic, panels, said
+from replicable_rl.plotting import BLUE, GREEN, ORANGE, RED, Axes, Figure, banded, dotted, logarithmic, panels, remark
 from replicable_rl.runs import ObjectSpec
 
 GRIDS = ("two-goals-v1", "two-goals-wide-v1")
@@ -149,7 +149,7 @@ def draw(data: Data) -> Figure:
         above.set(title=grid, ylim=(-0.03, 1.05))
         dotted(above, TARGET, f"{TARGET:g}")
         _needed(below, where(data.tables["needed"], problem=grid), named=grid == GRIDS[0])
-        said(below, f"samples for an agreement of {TARGET:g}", (0.0, 1.02), "axes fraction", va="bottom", color=GREEN)
+        remark(below, f"samples for an agreement of {TARGET:g}", (0.0, 1.02), "axes fraction", va="bottom", color=GREEN)
     axes[0, 0].set_ylabel("pairs that are identical")
     axes[0, 0].legend(loc="lower right", fontsize=9)
     return figure

@@ -31,7 +31,7 @@ from replicable_rl.experiments.experiment import (
     transition_probabilities,
     where,
 )
-from replicable_rl.plotting import COLOURS, Figure, bounded, logarithmic, panels, said
+from replicable_rl.plotting import COLOURS, Figure, bounded, logarithmic, panels, remark
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import build, make
 from replicable_rl.runs import ObjectSpec
@@ -191,7 +191,7 @@ def draw(data: Data) -> Figure:
         axes[1].plot([row["disagreement_low"], row["disagreement_high"]], [y, y], color=look["color"], linewidth=1.8)
         axes[1].plot(row["disagreement"], y, **look)
         beside = (row["disagreement_high"], y)
-        said(axes[1], f"{row['differ']} of {row['pairs']}", beside, shift=(6, 0), fontsize=7.5)
+        remark(axes[1], f"{row['differ']} of {row['pairs']}", beside, shift=(6, 0), fontsize=7.5)
         axes[2].plot(max(error, _SMALLEST), y, **look | ({"marker": "<"} if error < _SMALLEST else {}))
         axes[3].plot(1e3 * row["median_seconds_a_run"], y, **look)
     for panel in (axes[0], axes[2], axes[3]):
