@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from replicable_rl.audit import Agreement, AuditResult
-from replicable_rl.audit.reading import problem_of
+from replicable_rl.audit.audits import problem_of
 from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, Point
 from replicable_rl.errors import InvalidInput, check_choice, check_integer, check_numbers, needs, shown
 from replicable_rl.logs import Dataset
