@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.audit.evidence import TrainingCode
 from replicable_rl.audit.judging import other_versions
@@ -27,89 +29,78 @@ if TYPE_CHECKING:
     from replicable_rl.audit.result import AuditResult
 
 _STATES, _MORE_STATES = 6, 50  # states in the table, and in that of the details
-_ROWS = 8  # claims, outputs, failures and versions in their tables
+_ROWS = 8  # claims, outputs and versions in their tables
 _ACTIONS = 4  # actions of a state
-_SEEDS = 12  # shared seeds whose returns are listed
 _LOGS = 6  # logs that are named
 _NAME = 40  # letters of a name
 _DIGEST = re.compile("[0-9a-f]{16,}")
 
 
 class Verdict(NamedTuple):
-    """A word and its tone, the sentence that gives the reason, and what to do next."""
+    """A word and its tone, and the sentence that gives the reason."""
 
     word: str
     tone: Tone
     sentence: str
-    advice: str
 
 
 def document_of(result: AuditResult) -> list[Block]:
     """Return everything there is to say of an audit."""
     level = judged_level(result)
-    blocks = summary_of(result)
-    if level is not None:
-        blocks += _outputs(result, level)
-    if level is not None and "policy" not in result.levels:
-        blocks.append(Text(f"{plural(len(result.classes(level)), 'different result')} over all shared seeds."))
-    blocks.append(Text(f"Next: {verdict_of(result, level).advice}"))
-    if level is not None:
-        blocks += _details(result, level)
-    return [*blocks, *_claims(result), *_failures(result), *_origin(result)]
+    advice = Text(f"Next: {_advice(result, verdict_of(result, level).word)}")
+    if level is None:
+        return [*summary_of(result), advice, *_claims(result), *_origin(result)]
+    outputs, details = _outputs(result, level), _details(result, level)
+    return [*summary_of(result), *outputs, advice, *details, *_claims(result), *_origin(result)]
 
 
 def summary_of(result: AuditResult) -> list[Block]:
     """Return the title, what to doubt, the agreement with its interval, and the verdict."""
-    level, blocks = judged_level(result), list[Block]([Heading(title_of(result), 1)])
-    blocks.append(Text(_size(result)))
+    level, blocks = judged_level(result), list[Block]([Heading(title_of(result), 1), Text(_size(result))])
     if result.logs is not None:
         tone: Tone = "bad" if result.logs.differ else "plain" if result.logs.compared else "unsure"
         blocks.append(Text(process_sentence(result.logs), tone))
     blocks += [Text(f"Warning: {warning}", "bad") for warning in result.warnings]
-    if level is None:
+    sentences = [_unfinished(result), _failed(result)]
+    if level is not None:
+        agreement, verdict = result.agreement(level), verdict_of(result, level)
+        pairs = "pairs" if result.logs is None else "comparisons of two logs"
+        sentence = (
+            f"Same {level} in {agreement.same} of {agreement.pairs} {pairs}: agreement {agreement.every_look}, "
+            f"{percent(result.spec.confidence)} at every look. {verdict.sentence}"
+        )
+        blocks.append(Text(sentence, verdict.tone))
+        absent = "" if result.level == level else f"No run has a {result.level}."
+        sentences = [absent, _finest(result, level), _returns(result), *sentences]
+    elif result.runs:
+        blocks.append(Text("Every run failed.", "bad"))
+    else:
         nothing = "The first shared seed does not have all of its runs yet, so there is nothing to compare."
-        blocks.append(Text("Every run failed.", "bad") if result.runs else Text(nothing, "unsure"))
-        return [*blocks, *(Text(sentence) for sentence in (_unfinished(result), _failed(result)) if sentence)]
-    agreement, verdict = result.agreement(level), verdict_of(result, level)
-    pairs = "pairs" if result.logs is None else "comparisons of two logs"
-    sentence = (
-        f"Same {level} in {agreement.same} of {agreement.pairs} {pairs}: agreement {agreement.every_look}, "
-        f"{percent(result.spec.confidence)} at every look."
-    )
-    blocks.append(Text(f"{sentence} {verdict.sentence}".rstrip(), verdict.tone))
-    absent = "" if result.level == level else f"No run has a {result.level}."
-    sentences = [
-        absent,
-        _finest(result, level),
-        _returns(result),
-        _unfinished(result),
-        _failed(result),
-    ]
+        blocks.append(Text(nothing, "unsure"))
     return [*blocks, *(Text(sentence) for sentence in sentences if sentence)]
 
 
 def store_document(results: Sequence[AuditResult]) -> list[Block]:
     """Return the page of several audits: an overview, and a section for every audit."""
-    differing = [result.logs for result in results if result.logs is not None and result.logs.differ]
-    blocks: list[Block] = [Text(process_sentence(logs), "bad") for logs in differing]
     bars, rows = list[Interval](), list[list[Cell]]()
     levels = list(reversed(in_order({level for result in results for level in result.levels})))
     for result in results:
         level = judged_level(result)
         verdict = verdict_of(result, level)
-        if level is not None:
-            bars.append(_bar(result, level, brief(f"{_named(result.algorithm)} on {_subject(result)}", 90)))
-        size = f"{len(result.runs)} of {result.runs_asked}" if _unfinished(result) else str(len(result.runs))
-        agreements = [str(result.agreement(each).every_look) if each in result.levels else None for each in levels]
-        mark = Mark(verdict.word, verdict.tone)
         asked = None if level is None else required(result, level)
-        names = brief(_subject(result)), brief(_named(result.algorithm))
-        rows.append([*names, asked, mark, *agreements, size])
+        if level is not None:
+            value, label = result.agreement(level).every_look, brief(title_of(result), 90)
+            bars.append(Interval(label, float(value), value.low, value.high, asked, verdict.tone))
+        agreements = [str(result.agreement(each).every_look) if each in result.levels else None for each in levels]
+        size = f"{len(result.runs)} of {result.runs_asked}" if _unfinished(result) else str(len(result.runs))
+        rows.append([brief(title_of(result)), asked, Mark(verdict.word, verdict.tone), *agreements, size])
     caption = (
         "How often two runs with one shared seed and fresh samples give the same result, with the interval that holds "
         "at every look. The dashed line is the agreement that is required, 1 − ρ unless the audit says otherwise."
     )
-    columns = ["problem", "algorithm", "required", "verdict", *(f"same {level}" for level in levels), "runs"]
+    columns = ["audit", "required", "verdict", *(f"same {level}" for level in levels), "runs"]
+    differing = [result.logs for result in results if result.logs is not None and result.logs.differ]
+    blocks: list[Block] = [Text(process_sentence(logs), "bad") for logs in differing]
     blocks += [Heading("Overview"), *([Intervals(bars, caption)] if bars else []), Table(columns, rows)]
     for result in results:
         blocks += [Heading(title_of(result)), *document_of(result)[1:]]
@@ -172,7 +163,7 @@ def _sample(result: AuditResult, run: Run) -> str:
 def state_name(result: AuditResult, state: int) -> str:
     """Return the name of a state, or its number, or the observation of a probe of numbers."""
     probe, names = result.probe, result.labels.states
-    if probe is not None and not isinstance(probe, dict) and probe.ndim == 1:
+    if isinstance(probe, np.ndarray) and probe.ndim == 1:
         return str(probe[state])
     return str(state) if names is None or state >= len(names) else names[state]
 
@@ -201,68 +192,53 @@ def required(result: AuditResult, level: str) -> float | None:
 
 def verdict_of(result: AuditResult, level: str | None) -> Verdict:
     """Judge the agreement at a level, the losses, and the claims of the runs, in one verdict."""
-    advice = _advice(result)
     asked = None if level is None else required(result, level)
     if result.refuted:
-        return Verdict("refuted", "bad", "A claim of the runs is refuted.", "do not rely on the refuted claim.")
+        return Verdict("refuted", "bad", "A claim of the runs is refuted.")
     if asked is None or level is None:
-        return Verdict("–", "plain", "No agreement is required.", advice["nothing required"])
-    of = "1 − ρ =" if result.spec.require is None or level != result.level else "the required"
-    need = f"{of} {number(asked, 6)}"
+        return Verdict("–", "plain", "No agreement is required.")
     if result.logs is not None and result.logs.differ:
-        return Verdict("not judged", "unsure", "Not judged: the logs come from different processes.", advice["logs"])
-    judged, loss = result.judged(asked, level), _loss(result)
+        return Verdict("not judged", "unsure", "Not judged: the logs come from different processes.")
+    of = "1 − ρ =" if result.spec.require is None or level != result.level else "the required"
+    need, loss = f"{of} {number(asked, 6)}", _loss(result)
+    judged, met = result.judged(asked, level), result.meets(asked, level)
+    if judged is True and result.asks_for_nothing:
+        return Verdict("met, but ε asks for nothing", "unsure", f"Met, but ε asks for nothing: it is at least {need}.")
     if judged is True:
-        empty = ", but ε asks for nothing" if result.asks_for_nothing else ""
-        tone: Tone = "unsure" if empty else "good"
-        return Verdict(f"met{empty}", tone, f"Met{empty}: it is at least {need}. {loss}".rstrip(), advice["met"])
-    if judged is False and result.meets(asked, level) is False:
-        return Verdict("not met", "bad", f"Not met: it is below {need}.", advice["not met"])
+        return Verdict("met", "good", f"Met: it is at least {need}. {loss}")
     if judged is False:
-        return Verdict("not met", "bad", f"Not met: {loss}", "draw more samples, or allow a larger loss.")
-    if result.unrepeated:
-        return Verdict(
-            "not shown",
-            "unsure",
-            f"Not shown: that it is at least {need}.",
-            "let the runs depend on their two seeds alone.",
-        )
-    if result.unsampled:
-        return Verdict(
-            "not shown",
-            "unsure",
-            f"Not shown: that it is at least {need}.",
-            "draw the data of a run from its sample seed.",
-        )
-    reason = loss if result.meets(asked, level) is True else f"the interval contains {need}."
+        return Verdict("not met", "bad", f"Not met: it is below {need}." if met is False else f"Not met: {loss}")
+    if result.unrepeated or result.unsampled:
+        return Verdict("not shown", "unsure", f"Not shown: that it is at least {need}.")
     if result.loss_not_judged:
-        reason = "losses are not known here."
-    return Verdict("undecided", "unsure", f"Undecided: {reason}", advice["undecided"])
+        return Verdict("undecided", "unsure", "Undecided: losses are not known here.")
+    return Verdict("undecided", "unsure", f"Undecided: {loss if met is True else f'the interval contains {need}.'}")
 
 
-def _advice(result: AuditResult) -> dict[str, str]:
-    """Return what to do after every verdict, for the kind of evidence that this audit has."""
-    if result.logs is not None:
-        better = "see which states are fragile with `diagnose`, and use a rule such as `affordable`."
-        more = "add logs of the same process."
-    elif isinstance(result.evidence, TrainingCode):
-        better = "train on more data, or draw more of the training from the shared seed."
-        more = f"raise shared_seeds to {4 * result.spec.n_seeds}; a store keeps the finished runs."
-    else:
-        better = "see with `compare` which algorithm and rule agree often enough, and from how many samples."
-        more = f"raise shared_seeds to {4 * result.spec.n_seeds}; a store keeps the finished runs."
+def _advice(result: AuditResult, verdict: str) -> str:
+    """Say what to do after a verdict, for the kind of evidence that this audit has."""
+    if verdict == "met":
+        return "publish the algorithm, its parameters and a shared seed."
+    if _unfinished(result):
+        return "the same call makes the missing runs."
     if result.failures:
-        more = better = "mend the runs that fail, for each counts as different from every other."
-    unfinished = "the same call makes the missing runs."
+        return "mend the runs that fail, for each counts as different from every other."
+    if verdict == "not met" and result.accuracy is not None and result.accuracy.met is False:
+        return "draw more samples, or allow a larger loss."
+    is_training = isinstance(result.evidence, TrainingCode)
+    if verdict == "not met" and is_training:
+        return "train on more data, or draw more of the training from the shared seed."
+    if verdict == "not met" and result.logs is not None:
+        return "see with `diagnose` which states are fragile, and use a rule such as `affordable`."
+    if verdict == "undecided" and result.logs is not None:
+        return "add logs of the same process."
     return {
-        "met": "publish the algorithm, its parameters and a shared seed.",
-        "not met": better,
-        "undecided": unfinished if _unfinished(result) else more,
-        "logs": "compare logs of one process; `same_process` says where two logs differ.",
-        "nothing required": unfinished
-        if _unfinished(result)
-        else "judge by the agreement that you need, with `meets(0.9)` or --require 0.9.",
-    }
+        "refuted": "do not rely on the refuted claim.",
+        "not judged": "compare logs of one process; `same_process` says where two logs differ.",
+        "not shown": "let what a run draws and computes follow from its two seeds alone.",
+        "not met": "see with `compare` which algorithm and rule agree often enough, and from how many samples.",
+        "undecided": f"raise shared_seeds to {4 * result.spec.n_seeds}; a store keeps the finished runs.",
+    }.get(verdict, "judge by the agreement that you need, with `meets(0.9)` or --require 0.9.")
 
 
 def _finest(result: AuditResult, level: str) -> str:
@@ -364,6 +340,7 @@ def _worth(result: AuditResult) -> str:
 def _outputs(result: AuditResult, level: str) -> Iterator[Block]:
     """Yield where the policies differ, what they are worth, and two of them side by side."""
     if "policy" not in result.levels:
+        yield Text(f"{plural(len(result.classes(level)), 'different result')} over all shared seeds.")
         return
     try:
         yield from _states(result)
@@ -419,12 +396,6 @@ def _pair(result: AuditResult) -> Iterator[Block]:
     yield Policy(names, runs, result.labels.layout, caption, detail=True)
 
 
-def _bar(result: AuditResult, level: str, label: str) -> Interval:
-    value = result.agreement(level).every_look
-    asked = required(result, level)
-    return Interval(label, float(value), value.low, value.high, asked, verdict_of(result, level).tone)
-
-
 def _details(result: AuditResult, level: str) -> Iterator[Block]:
     yield Heading("All levels", 3, detail=True)
     rows: list[list[Cell]] = [
@@ -453,8 +424,6 @@ def _details(result: AuditResult, level: str) -> Iterator[Block]:
     columns = ["level", "same", "agreement", "every look", "one look", "modal", "unique", "classes"]
     yield Table(columns, rows, caption, detail=True)
     yield _classes(result, level)
-    if result.returns is not None:
-        yield _returns_of_seeds(result)
 
 
 def _classes(result: AuditResult, level: str) -> Table:
@@ -468,24 +437,14 @@ def _classes(result: AuditResult, level: str) -> Table:
     return Table(columns, rows, "The most common outputs, by the first digits of their fingerprints.", detail=True)
 
 
-def _returns_of_seeds(result: AuditResult) -> Table:
-    size, rows = result.spec.runs_per_seed, list[list[Cell]]()
-    per_run = [] if result.returns is None else result.returns.per_run
-    for j, seed in enumerate(result.spec.seeds[:_SEEDS]):
-        means = ("failed" if mean is None else _mean(mean) for mean in per_run[j * size : (j + 1) * size])
-        rows.append([str(seed), ", ".join(means)])
-    return Table(["shared seed", "mean return of every run"], rows, detail=True)
-
-
 def _claims(result: AuditResult) -> Iterator[Block]:
     """Yield what the algorithm claims before any measurement, and why nothing is claimed where nothing is."""
     counts: Counter[tuple[str, str, str, str]] = Counter()
     for run in result.runs:
         for claim in run.claims:
             statement = "; if ".join((claim.statement, *claim.conditions))
-            counts[
-                claim.about, statement, claim.ground, claim.source if claim.kind == "stated" else cited(claim.source)
-            ] += 1
+            source = claim.source if claim.kind == "stated" else cited(claim.source)
+            counts[claim.about, statement, claim.ground, source] += 1
         for about, reason in run.claims.missing.items():
             counts[about, f"Nothing is proved: {cited(reason)}", "none", "–"] += 1
     if counts:
@@ -493,15 +452,6 @@ def _claims(result: AuditResult) -> Iterator[Block]:
         rows: list[list[Cell]] = [[*(brief(text, 600) for text in texts), runs] for texts, runs in order]
         yield Heading("What the algorithm claims", 3, detail=True)
         yield Table(["about", "statement", "kind", "source", "runs"], rows, detail=True)
-
-
-def _failures(result: AuditResult) -> Iterator[Block]:
-    rows: list[list[Cell]] = [
-        [str(run.shared_seed), _sample(result, run), brief(run.error or "", 300)] for run in result.failures[:_ROWS]
-    ]
-    if rows:
-        caption = f"{len(result.failures)} of {len(result.runs)} runs failed."
-        yield Table(["shared seed", "sample", "error"], rows, caption, detail=True)
 
 
 def _origin(result: AuditResult) -> Iterator[Block]:

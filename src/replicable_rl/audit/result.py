@@ -315,8 +315,10 @@ class AuditResult(Documented):
     @cached_property
     def states(self) -> StateAgreement:
         """Agreement of the action in every state (or observation of the probe set)."""
-        R, confidence = self.spec.runs_per_seed, self.spec.confidence
-        return self.evidence.measure_states(self.outputs("policy"), self.prints("policy"), R, confidence)
+        R, confidence, policies = self.spec.runs_per_seed, self.spec.confidence, self.outputs("policy")
+        if len({policy.shape for policy in policies.values()}) > 1:
+            raise InvalidInput("audit: the runs returned policies of several shapes, so states cannot be compared.")
+        return self.evidence.measure_states(policies, self.prints("policy"), R, confidence)
 
     def actions(self, state: int) -> dict[Any, int]:
         """Return which actions the runs take in a state, and how many runs take each.
