@@ -1,4 +1,4 @@
-"""Kernels are compiled once, whoever asks for them."""
+"""Kernels run compiled or as they are written, with the same bits; teams of threads end when interrupted."""
 
 from __future__ import annotations
 
@@ -17,56 +17,6 @@ import pytest
 
 from replicable_rl import compiled
 from replicable_rl.threads import Threads, result_of
-
-MODULE = """
-import sys
-
-from replicable_rl import compiled
-
-compiled.SMALL = -1  # all work is large
-
-
-@compiled.compiled
-def kernel(x: float) -> float:
-    total = 0.0
-    for i in range(100):
-        for j in range(100):
-            total += x * i % (j + 1.0)
-    return total
-
-
-print("ready", flush=True)
-sys.stdin.readline()
-kernel(1.0)
-print(sum(kernel.machine.stats.cache_misses.values()))
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="locks of files are those of Unix")
-def test_one_of_several_processes_compiles(tmp_path: Path) -> None:
-    (tmp_path / "module.py").write_text(MODULE, encoding="utf-8")
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
-    started = [
-        subprocess.Popen(
-            [sys.executable, "module.py"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=tmp_path,
-            env=environment,
-        )
-        for _ in range(2)
-    ]
-    for process in started:  # all have imported, so that they begin together
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in started:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-    compiled = [int(process.communicate(timeout=120)[0]) for process in started]
-    assert sorted(compiled) == [0, 1]
-
 
 HELPER = """
 from replicable_rl.compiled import inlined
@@ -165,8 +115,8 @@ def _imported(module: ast.Module) -> dict[str, set[str]]:
     return found
 
 
-def times(factor: float, first: int, last: int) -> float:
-    return factor * (last - first)
+def times(factor: float, start: int, stop: int) -> float:
+    return factor * (stop - start)
 
 
 def ends_though_interrupted_at(step: int) -> bool | None:
@@ -197,7 +147,7 @@ def ends_though_interrupted_at(step: int) -> bool | None:
 def test_a_team_that_is_interrupted_ends_whenever_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lock of `concurrent.futures` stayed taken: its thread waited for the lock, and the program for the thread."""
     monkeypatch.setattr(compiled, "THREADS", 2)
-    ended = list(itertools.takewhile(lambda one: one is not None, map(ends_though_interrupted_at, itertools.count(1))))
+    ended = list(itertools.takewhile(lambda end: end is not None, map(ends_though_interrupted_at, itertools.count(1))))
     assert all(ended)
     assert len(ended) > 20
 

@@ -678,7 +678,7 @@ def test_too_much_over_relaxation_is_noticed_and_taken_back(monkeypatch: pytest.
     plain = optimal_values(mdp)
     table = _sweeps.followed(mdp, mdp.support.probabilities("test", plain.policy))
     sweeps, low, high, spreads = _sweeps.BlockSweeps(table, 1.0), 0.0, 1.0, [1.0]
-    with sweeps.each:
+    with sweeps.threads:
         sweeps.backup()
         sweeps.improve()
         while len(spreads) < 100 and high - low > 1e-6:
@@ -751,7 +751,7 @@ def test_following_a_policy_comes_closer_to_its_value(kind: type[_sweeps.Sweeps]
     """The differences bound the distance from the policy's exact value, up to a constant and single precision."""
     mdp = garnet(n_states=50, n_actions=3, gamma=0.9)
     sweeps = kind(rows_of(mdp), float(np.ptp(mdp.reward_range)))
-    with sweeps.each:
+    with sweeps.threads:
         low, high, _ = sweeps.backup()
         assert sweeps.improve() == 1.0
         policy = sweeps.row_of % 3

@@ -1,13 +1,12 @@
 """The one door to numba.
 
-Kernel modules (``_kernels.py``) decorate their functions with :func:`compiled` and are
-imported where they are first needed, never at the top of a public module: numba takes
-longer to import than all the rest. Small work is not compiled, which takes seconds: see :class:`Kernel`.
+Kernel modules (``_kernels.py``) decorate their functions with :func:`compiled`. A public module imports them inside
+its functions: numba takes longer to import than all the rest. Small work is not compiled, which takes seconds: see
+:class:`Kernel`.
 
-No fast-math: a kernel computes the IEEE operations it spells, in the order it spells them. Kernels
-between the counts and a fingerprint use sums and products only, so the same counts give the
-same bits on every machine. The samplers also call exp and log, whose last bit belongs to the
-machine's mathematical library.
+No fast-math: a kernel computes the IEEE operations it spells, in the order it spells them. Kernels between the counts
+and a fingerprint use sums and products only, so the same counts give the same bits on every machine. The samplers also
+call exp and log, whose last bit belongs to the machine's mathematical library.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import hashlib
 import itertools
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
@@ -27,7 +26,6 @@ import numba
 import numpy as np
 from numba.core import event
 from numba.core.caching import FunctionCache
-from numba.core.compiler_lock import global_compiler_lock
 
 from replicable_rl.progress import announce
 from replicable_rl.threads import Threads, result_of
@@ -41,13 +39,13 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 class _Announcer(event.Listener):
-    """Says once, when the first kernel is compiled and not found on disk, why nothing moves."""
+    """Says why nothing moves, once: when a kernel is compiled and not found on disk."""
 
-    said = False
+    announced = False
 
     def on_start(self, event: Any) -> None:
-        if not self.said:
-            self.said = True
+        if not self.announced:
+            self.announced = True
             announce("Compiling, once on this machine: this takes some seconds.")
 
     def on_end(self, event: Any) -> None:
@@ -93,7 +91,6 @@ class Kernel:
                 self.machine._cache = self._cache = FunctionCache(function)  # type: ignore[no-untyped-call]
                 # numba looks whether the file of a kernel has changed; its helpers are in other files.
                 self._cache._cache_file._version += _kernels_digest()
-                self.machine.compile = self._compile
 
     @property
     def _numba_type_(self) -> Any:
@@ -129,11 +126,6 @@ class Kernel:
         loops: Any = 1 if self._times is None else arguments[self._times]
         return elements * (len(loops) if np.ndim(loops) else int(loops))
 
-    def _compile(self, signature: Any) -> Any:
-        """Compile or load, while other processes that need the same kernel wait: or all workers would compile it."""
-        with global_compiler_lock, _alone(self._cache):
-            return type(self.machine).compile(self.machine, signature)
-
 
 def _number(result: Any) -> Any:
     """Return a number in Python's own types, as compiled code does."""
@@ -149,19 +141,6 @@ def _names_as_written(module: str) -> dict[str, Any]:
         _AS_WRITTEN[module] = names = dict(vars(sys.modules[module]))
         names.update({name: kernel.as_written for name, kernel in names.items() if isinstance(kernel, Kernel)})
     return _AS_WRITTEN[module]
-
-
-@contextlib.contextmanager
-def _alone(cache: Any) -> Iterator[None]:
-    """Hold the lock of a kernel's file, where the system has such locks and the folder can be written."""
-    with contextlib.ExitStack() as stack:
-        with contextlib.suppress(ImportError, OSError):
-            import fcntl
-
-            cache._impl.locator.ensure_cache_path()
-            lock = stack.enter_context(Path(cache._cache_path, f"{cache._impl.filename_base}.lock").open("ab"))
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @functools.cache

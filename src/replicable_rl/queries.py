@@ -1,12 +1,12 @@
 r"""Queries: how an empirical mean becomes an answer (Definition 2.4); plain means, and rSTAT (Theorem 2.1).
 
-A query is a pure function of the means and of the shared randomness at an address. rSTAT rounds means to bins whose
-grid is shifted by a shared offset:
+A query is a pure function of the means and of the shared randomness at an address. rSTAT rounds a mean v to a bin of
+width beta; the grid of bins starts at a shared random offset:
 
-    off = offset * beta                offset ~ U[0, 1), shared
-    k = floor((v - off)/beta)          answer = middle of [off + k beta, off + (k+1) beta] within [0, 1]
+    offset = u * beta                     u ~ U[0, 1), shared
+    bin    = floor((v - offset)/beta)     answer = middle of [offset + bin*beta, offset + (bin + 1)*beta] within [0, 1]
 
-The answer is computed from the integer k alone, so two means in one bin get the same bits.
+The answer is computed from the whole number ``bin`` alone, so two means in one bin get the same bits.
 
 A replicable algorithm asks :class:`RStat`, where its baseline asks the :class:`Means`.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,18 +33,11 @@ __all__ = ["Means", "Query", "RStat", "rstat"]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.int64] | None
-Width = float | Floats  # of all bins, or one for each value of the first address
 Words = NDArray[np.uint64]
 
 
 class Query(ABC):
     """Answers means in [0, 1]. Subclass it for a query of your own."""
-
-    def __init_subclass__(cls) -> None:
-        if cls.__base__ is not Query:
-            raise InvalidInput(
-                f"{cls.__name__}: a compiled loop knows the queries that ship. Make a Query that has one."
-            )
 
     @property
     def keeps_zero(self) -> bool:
@@ -64,13 +57,14 @@ class Query(ABC):
         return np.zeros(means.shape)
 
     def keys(self, addresses: range) -> Words | None:
-        """Return the keys of the offsets of bins, (n, 2), for a compiled loop that answers their middles.
+        """Return the keys of the numbers u, (n, 2), for a compiled loop that answers the middles of bins.
 
-        There are none for any address where nothing is rounded. None: a compiled loop cannot answer for this query.
+        There are no keys where nothing is rounded. None: a compiled loop cannot answer for this query.
         """
         return None
 
 
+@final
 @dataclass(frozen=True)
 class Means(Query):
     """The means themselves: accurate, but never the same twice."""
@@ -86,9 +80,10 @@ class Means(Query):
         return means
 
 
+@final
 @dataclass(frozen=True)
 class RStat(Query):
-    """rSTAT with the offsets that shared randomness has at this label and the address of a query.
+    """rSTAT, with the numbers u that shared randomness has at this label and the address of a query.
 
     ``width`` is that of the bins, or one for each value of the first address, such as the iteration; in the
     ``"zero-preserving"`` form the bin that contains 0 answers 0 and not its middle.
@@ -103,7 +98,7 @@ class RStat(Query):
 
     shared: SharedRandomness
     label: str
-    width: Width
+    width: float | Floats
     form: Form = "midpoint"
 
     def __post_init__(self) -> None:
@@ -121,7 +116,7 @@ class RStat(Query):
         return self.form == "zero-preserving"
 
     def keys(self, addresses: range) -> Words | None:
-        """Return the keys of the offsets; None where 0 is a case of its own."""
+        """Return the keys of the numbers u; None where 0 is a case of its own."""
         return None if self.keeps_zero else self.shared.keys(self.label, addresses)
 
     def answer(self, means: Floats, *address: int, index: Index = None) -> Floats:
@@ -135,54 +130,50 @@ class RStat(Query):
     def _rounded(self, means: Floats, address: tuple[int, ...], index: Index) -> RoundedMeans:
         width = float(self.width[address[0]] if isinstance(self.width, np.ndarray) else self.width)
         if index is None:
-            offset = self.shared.uniform(self.label, *address, shape=means.shape)
-        elif index.shape == means.shape:
-            offset = self.shared.uniform_at(self.label, *address, index=index)
-        else:
-            raise InvalidInput(
-                f"rstat: index must have one element for each mean, got {index.shape} for {means.shape}."
-            )
-        return rstat(means, offset, width, form=self.form)
+            return rstat(means, self.shared.uniform(self.label, *address, shape=means.shape), width, form=self.form)
+        if index.shape != means.shape:
+            rule = "index must have one element for each mean"
+            raise InvalidInput(f"rstat: {rule}, got {index.shape} for {means.shape}.")
+        return rstat(means, self.shared.uniform_at(self.label, *address, index=index), width, form=self.form)
 
 
 class RoundedMeans(NamedTuple):
-    """The answers, the integer bins they stand for, and how far each mean is from an edge between two answers."""
+    """The answers, the numbers of their bins, and how far each mean is from an edge between two answers."""
 
     answer: Floats
     bin: NDArray[np.int64]
     room: Floats
 
 
-def rstat(means: ArrayLike, offset: ArrayLike, width: float, *, form: Form = "midpoint") -> RoundedMeans:
-    """Round means in [0, 1] to the bins of width ``width``, which `theory.rstat` chooses by rho, delta and tau.
+def rstat(means: ArrayLike, u: ArrayLike, width: float, *, form: Form = "midpoint") -> RoundedMeans:
+    """Round means in [0, 1] to bins of this width, which `theory.rstat` chooses by rho, delta and tau.
 
-    ``offset`` holds uniform numbers in [0, 1), one per mean or one for all; the grid is
-    shifted by ``offset * width``. In the ``"zero-preserving"`` form the bin that contains
-    0 answers 0.
+    ``u`` holds uniform numbers in [0, 1), one for each mean or one for all; the grid starts at the offset
+    ``u * width``. In the ``"zero-preserving"`` form the bin that contains 0 answers 0.
 
-    >>> rounded = rstat([0.32, 0.38, 0.51], offset=0.5, width=0.2)
+    >>> rounded = rstat([0.32, 0.38, 0.51], u=0.5, width=0.2)
     >>> rounded.answer, rounded.bin
     (array([0.4, 0.4, 0.6]), array([1, 1, 2]))
-    >>> rstat([0.02, 0.32], offset=0.5, width=0.2, form="zero-preserving").answer
+    >>> rstat([0.02, 0.32], u=0.5, width=0.2, form="zero-preserving").answer
     array([0. , 0.4])
     """
     width = check_in_open_interval("rstat", "width", width, 0.0, np.inf)
     v = np.clip(check_numbers("rstat", "means", means), 0.0, 1.0)  # a mean of numbers in [0, 1], up to rounding
     if np.isnan(v).any():
         raise InvalidInput("rstat: a mean is NaN.")
-    shares = check_numbers("rstat", "offset", offset)
+    shares = check_numbers("rstat", "u", u)
     if shares.shape not in ((), v.shape) or not ((shares >= 0.0) & (shares <= 1.0)).all():
-        raise InvalidInput(f"rstat: offset must be one number in [0, 1), or one for each mean, got {shown(offset)}.")
-    shift = width * np.broadcast_to(shares, v.shape)
+        raise InvalidInput(f"rstat: u must be one number in [0, 1), or one for each mean, got {shown(u)}.")
+    offset = width * np.broadcast_to(shares, v.shape)
     with np.errstate(over="ignore"):  # refused below
-        k = np.floor((v - shift) / width)
-    if not (np.abs(k) < 2.0**63).all():
+        bins = np.floor((v - offset) / width)
+    if not (np.abs(bins) < 2.0**63).all():
         raise InvalidInput(f"rstat: width must leave bins that 64 bits can number, got {width:g}. Use a larger width.")
-    below, above = shift + k * width, shift + (k + 1.0) * width
+    below, above = offset + bins * width, offset + (bins + 1.0) * width
     low, high = np.clip(below, 0.0, 1.0), np.clip(above, 0.0, 1.0)
     answer = low + (high - low) / 2.0
     if pieces_of(form) == 2:  # zero-preserving
         answer = np.where(low == 0.0, 0.0, answer)
     # No mean is below 0 or above 1, so that edges out there separate nothing.
     room = np.minimum(np.where(below > 0.0, v - below, np.inf), np.where(above <= 1.0, above - v, np.inf))
-    return RoundedMeans(answer, k.astype(np.int64), room)
+    return RoundedMeans(answer, bins.astype(np.int64), room)

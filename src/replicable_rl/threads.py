@@ -1,8 +1,8 @@
 """A few threads that compute for one caller, and always end when the caller is interrupted.
 
 `concurrent.futures` and `threading` wait with locks that Python acquires in steps. A Ctrl-C between two of these steps
-leaves a lock taken: the worker waits for the lock, the program for the worker, and nothing ends. Queues and threads are
-made of single steps here.
+leaves a lock taken: the worker waits for the lock, the program for the worker, and nothing ends. The queues and threads
+of this module are made of single steps.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class Threads:
     """Threads that take tasks in their order; they start with the first task, and end with the block.
 
     >>> with Threads(2) as threads:
-    ...     [result_of(one) for one in [threads.submit(pow, 2, n) for n in range(4)]]
+    ...     [result_of(answer) for answer in [threads.submit(pow, 2, n) for n in range(4)]]
     [1, 2, 4, 8]
     """
 
-    def __init__(self, many: int) -> None:
-        self._many, self._running = many, 0
+    def __init__(self, size: int) -> None:
+        self._size, self._running = size, 0
         self._tasks: _Tasks = SimpleQueue()
         self._ended: SimpleQueue[None] = SimpleQueue()
 
@@ -33,7 +33,7 @@ class Threads:
         return self
 
     def __exit__(self, *reason: object) -> None:
-        """Forget the tasks that nobody has begun, and wait for those that somebody has."""
+        """Forget the tasks that no thread has begun, and wait for the others."""
         try:
             while True:
                 self._tasks.get_nowait()
@@ -41,11 +41,11 @@ class Threads:
             self._tasks.put(None)
         for _ in range(self._running):
             self._ended.get()
-        self._running, self._tasks = 0, SimpleQueue()  # who goes on begins anew
+        self._running, self._tasks = 0, SimpleQueue()  # the threads may be used again
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Answer:
         """Hand a task to a thread; `result_of` waits for what comes back."""
-        while self._running < self._many:
+        while self._running < self._size:
             _thread.start_new_thread(_work, (self._tasks, self._ended))
             self._running += 1
         answer: Answer = SimpleQueue()

@@ -118,17 +118,17 @@ def _expected(next_state: Indices, probability: Reals, value: Floats, begin: np.
 
 @compiled
 def backup(
-    table: PlanningTable, value: Floats, out: Floats, row_of: Indices, first: int, last: int
+    table: PlanningTable, value: Floats, out: Floats, row_of: Indices, s0: int, s1: int
 ) -> tuple[float, float, float]:
-    """out(s) = max over a of reward(s, a) + gamma * E V(s'), for the states from ``first`` up to ``last``.
+    """out(s) = max over a of reward(s, a) + gamma * E V(s'), for the states from ``s0`` up to ``s1``.
 
     ``row_of`` takes the rows where the maxima are, the first among equals. Returns the smallest and
     the largest difference ``out - value``, and the largest magnitude of a value.
     """
     indptr, next_state, probability, reward, gamma, n_actions = table
     low, high, largest = np.inf, -np.inf, 0.0
-    row, begin = np.uint64(first * n_actions), np.uint64(indptr[first * n_actions])
-    for s in range(np.uint64(first), np.uint64(last)):
+    row, begin = np.uint64(s0 * n_actions), np.uint64(indptr[s0 * n_actions])
+    for s in range(np.uint64(s0), np.uint64(s1)):
         best, chosen = -np.inf, row
         for _ in range(n_actions):
             end = np.uint64(indptr[row + np.uint64(1)])
@@ -149,12 +149,12 @@ def backup(
 
 @compiled
 def action_values(
-    table: PlanningTable, value: Floats, shift: float, q: Floats, policy: Integers, first: int, last: int
+    table: PlanningTable, value: Floats, shift: float, q: Floats, policy: Integers, s0: int, s1: int
 ) -> None:
     """q(s, a) = what `backup` maximises, plus ``shift``; and the first action where it is largest."""
     indptr, next_state, probability, reward, gamma, n_actions = table
-    row, begin = np.uint64(first * n_actions), np.uint64(indptr[first * n_actions])
-    for s in range(np.uint64(first), np.uint64(last)):
+    row, begin = np.uint64(s0 * n_actions), np.uint64(indptr[s0 * n_actions])
+    for s in range(np.uint64(s0), np.uint64(s1)):
         best, chosen = -np.inf, 0
         for a in range(n_actions):
             end = np.uint64(indptr[row + np.uint64(1)])
@@ -168,7 +168,7 @@ def action_values(
 
 @compiled
 def policy_rows(
-    table: PlanningTable, row_of: Indices, solve: bool, copied: Indices, chain: Chain, first: int, last: int
+    table: PlanningTable, row_of: Indices, solve: bool, copied: Indices, chain: Chain, s0: int, s1: int
 ) -> int:
     """Copy the rows of a policy, weight = gamma * probability, to where a sweep reads them in one go.
 
@@ -180,7 +180,7 @@ def policy_rows(
     indptr, next_state, probability, reward, gamma, _ = table
     chain_indptr, chain_next, chain_weight, chain_reward, chain_leave = chain
     changed = 0
-    for s in range(np.uint64(first), np.uint64(last)):
+    for s in range(np.uint64(s0), np.uint64(s1)):
         row = row_of[s]
         if row == copied[s]:
             continue
@@ -206,11 +206,11 @@ def policy_rows(
 
 @compiled_loop("limit")
 def follow(
-    chain: Chain, difference: Reals, out: Reals, total: Reals, limit: int, enough: float, first: int, last: int
+    chain: Chain, difference: Reals, out: Reals, total: Reals, limit: int, enough: float, s0: int, s1: int
 ) -> tuple[float, float, int]:
     """Sweep along a policy, and sum up the differences of the sweeps, until they lie within ``enough`` of each other.
 
-    At most ``limit`` times, and more than once only if ``first`` to ``last`` are all the states. Returns the extremes
+    At most ``limit`` times, and more than once only if ``s0`` to ``s1`` are all the states. Returns the extremes
     of the differences of the last sweep, and the number of sweeps, after each of which the arrays change places.
     """
     indptr, next_state, weight = chain.indptr, chain.next_state, chain.weight
@@ -218,8 +218,8 @@ def follow(
     zero = np.zeros(1, dtype=total.dtype)[0]
     while sweeps < limit and (sweeps == 0 or high - low > enough):
         low, high = np.inf, -np.inf
-        begin = np.uint64(indptr[first])
-        for s in range(np.uint64(first), np.uint64(last)):
+        begin = np.uint64(indptr[s0])
+        for s in range(np.uint64(s0), np.uint64(s1)):
             new, end = zero, np.uint64(indptr[s + np.uint64(1)])
             for k in range(begin, end):
                 new += weight[k] * difference[np.uint32(next_state[k])]
@@ -236,7 +236,7 @@ def follow(
 
 @compiled
 def relax(
-    table: PlanningTable, value: Floats, out: Floats, row_of: Indices, width: int, backward: bool, first: int, last: int
+    table: PlanningTable, value: Floats, out: Floats, row_of: Indices, width: int, backward: bool, s0: int, s1: int
 ) -> tuple[float, float]:
     """`backup`, but inside blocks of ``width`` states with the new values of the states before (Gauss and Seidel).
 
@@ -244,8 +244,8 @@ def relax(
     """
     indptr, next_state, probability, reward, gamma, n_actions = table
     low, high = np.inf, -np.inf
-    for start in range(first, last, width):
-        end = min(start + width, last)
+    for start in range(s0, s1, width):
+        end = min(start + width, s1)
         out[start:end] = value[start:end]
         for i in range(end - start):
             s = np.uint64(end - 1 - i if backward else start + i)
@@ -275,37 +275,35 @@ def relax(
 
 
 @compiled
-def upstream(
-    chain: Chain, width: int, most: float, backward: NDArray[np.bool_], over: Floats, first: int, last: int
-) -> None:
+def upstream(chain: Chain, width: int, cap: float, backward: NDArray[np.bool_], over: Floats, s0: int, s1: int) -> None:
     """Find the direction in which to sweep each block, and how far beyond its new value to move each state.
 
     A sweep goes against the flow of the policy: most successors of a state come before it. A state whose new value
-    is made of new values to a part ``known`` moves by 1/known at most, or news would grow on their way.
+    is made of new values to a part ``renewed`` moves by 1/renewed at most, or news would grow on their way.
     """
-    for start in range(first, last, width):
-        end = min(start + width, last)
-        ahead = _flow(chain, most, backward[start // width], over, start, end)
+    for start in range(s0, s1, width):
+        end = min(start + width, s1)
+        ahead = _flow(chain, cap, backward[start // width], over, start, end)
         if (ahead > 0.0) != backward[start // width]:
             backward[start // width] = ahead > 0.0
-            _flow(chain, most, backward[start // width], over, start, end)
+            _flow(chain, cap, backward[start // width], over, start, end)
 
 
 @inlined
-def _flow(chain: Chain, most: float, backward: bool, over: Floats, start: int, end: int) -> float:
+def _flow(chain: Chain, cap: float, backward: bool, over: Floats, start: int, end: int) -> float:
     """Fill ``over`` for a block and a direction. Returns by how much more of the policy leads to later states."""
     indptr, next_state, weight = chain.indptr, chain.next_state, chain.weight
     balance = 0.0
-    first, last = np.uint64(start), np.uint64(end)
-    for s in range(first, last):
+    s0, s1 = np.uint64(start), np.uint64(end)
+    for s in range(s0, s1):
         ahead, behind = 0.0, 0.0
         for k in range(np.uint64(indptr[s]), np.uint64(indptr[s + np.uint64(1)])):
             j, w = np.uint64(np.uint32(next_state[k])), weight[k]
-            ahead += w if s < j < last else 0.0
-            behind += w if first <= j < s else 0.0
+            ahead += w if s < j < s1 else 0.0
+            behind += w if s0 <= j < s else 0.0
         balance += ahead - behind
-        known = ahead if backward else behind
-        over[s] = min(most, max(1.0, _NEARLY / known)) if known > 0.5 else 1.0
+        renewed = ahead if backward else behind
+        over[s] = min(cap, max(1.0, _NEARLY / renewed)) if renewed > 0.5 else 1.0
     return balance
 
 
@@ -317,8 +315,8 @@ def relax_policy(
     width: int,
     backward: NDArray[np.bool_],
     over: Floats,
-    first: int,
-    last: int,
+    s0: int,
+    s1: int,
 ) -> tuple[float, float]:
     """`follow` once, in blocks like `relax`, each in its direction; states move ``over`` times as far as they should.
 
@@ -326,8 +324,8 @@ def relax_policy(
     """
     indptr, next_state, weight, reward, _ = chain
     low, high = np.inf, -np.inf
-    for start in range(first, last, width):
-        end = min(start + width, last)
+    for start in range(s0, s1, width):
+        end = min(start + width, s1)
         out[start:end] = value[start:end]
         back = backward[start // width]
         for i in range(end - start):
@@ -345,15 +343,15 @@ def relax_policy(
 
 
 @compiled
-def residuals(chain: Chain, value: Floats, out: Floats, first: int, last: int) -> tuple[float, float]:
+def residuals(chain: Chain, value: Floats, out: Floats, s0: int, s1: int) -> tuple[float, float]:
     """Sweep once along the solved rows of a policy, every state with the values from before the sweep.
 
     Returns the smallest and the largest r + gamma * E v(s') - v(s).
     """
     indptr, next_state, weight, reward, leave = chain
     low, high = np.inf, -np.inf
-    begin = np.uint64(indptr[first])
-    for s in range(np.uint64(first), np.uint64(last)):
+    begin = np.uint64(indptr[s0])
+    for s in range(np.uint64(s0), np.uint64(s1)):
         end = np.uint64(indptr[s + np.uint64(1)])
         total = reward[s] + _expected(next_state, weight, value, begin, end)
         begin = end
@@ -375,7 +373,7 @@ def solve(
     added = 5.0 * 2.0**-53 * abs(bottom) + 2.0**-1074 if bottom else 0.0  # what rounding may lose with the bottom
     sweeps = (BlockSweeps if have_near_successors(table) else Sweeps)(table, width)
     certify, stop, rounds = True, math.inf, 0
-    with sweeps.each:
+    with sweeps.threads:
         while True:
             rounds += 1
             tired = rounds > _ROUNDS or sweeps.count * table.next_state.size > _WORK * table.n_actions
@@ -398,29 +396,29 @@ def solve(
 def expected_rewards(mdp: TabularMDP) -> Floats:
     """Return the expected reward of every row above the bottom of the range."""
     reward = np.empty(mdp.rows.indptr.size - 1)
-    with team(reward.size) as each:
-        each(row_means, mdp.rows.indptr, mdp.rows.probability, mdp.rows.reward, mdp.reward_range[0], reward)
+    with team(reward.size) as threads:
+        threads(row_means, mdp.rows.indptr, mdp.rows.probability, mdp.rows.reward, mdp.reward_range[0], reward)
     return reward
 
 
 def followed(mdp: TabularMDP, policy: ArrayLike) -> PlanningTable:
     """Return the process under a policy: a table with one action."""
     rows, reward, n_states, n_actions = mdp.rows, expected_rewards(mdp), mdp.n_states, mdp.n_actions
-    first = np.arange(0, n_states * n_actions + 1, n_actions)  # the first row of every state
+    starts = np.arange(0, n_states * n_actions + 1, n_actions)  # the first row of every state
     actions = mdp.support.actions("evaluate_policy", policy)
     if actions is None:
         weight = mdp.support.probabilities("evaluate_policy", policy)
         actions = weight.argmax(axis=1) if (weight.max(axis=1) == 1.0).all() else None
     if actions is not None:
-        row_of = first[:-1] + actions
+        row_of = starts[:-1] + actions
         length = np.diff(rows.indptr)[row_of]
         indptr = np.concatenate(([0], np.cumsum(length)))
         outcome = np.arange(indptr[-1]) + np.repeat(rows.indptr[row_of] - indptr[:-1], length)
         return PlanningTable(indptr, rows.next_state[outcome], rows.probability[outcome], reward[row_of], mdp.gamma, 1)
     mean = np.empty(n_states)
-    row_means(first, weight.reshape(-1), reward, 0.0, mean, 0, n_states)
+    row_means(starts, weight.reshape(-1), reward, 0.0, mean, 0, n_states)
     probability = rows.probability * np.repeat(weight.reshape(-1), np.diff(rows.indptr))
-    return PlanningTable(rows.indptr[first], rows.next_state, probability, mean, mdp.gamma, 1)
+    return PlanningTable(rows.indptr[starts], rows.next_state, probability, mean, mdp.gamma, 1)
 
 
 def have_near_successors(table: PlanningTable) -> bool:
@@ -456,12 +454,12 @@ class Sweeps:
         self.row_of, self._copied = np.empty(n_states, dtype=index), np.full(n_states, -1, dtype=index)
         self.chain, self._is_settled = Chain.room_for(table, solve=self.in_blocks), False
         self._longest = int(np.diff(self.chain.indptr).max())
-        self.each = team(n_states, step)
+        self.threads = team(n_states, step)
 
     def backup(self) -> tuple[float, float, float]:
         """Back up all actions. Returns the extremes of the differences, and the largest magnitude of a value."""
         self.count += 1
-        low, high, largest = extremes(self.each(backup, self.table, self.value, self._out, self.row_of))
+        low, high, largest = extremes(self.threads(backup, self.table, self.value, self._out, self.row_of))
         return low, high, largest
 
     def relax(self) -> tuple[float, float]:
@@ -484,14 +482,14 @@ class Sweeps:
         """Return what the last `backup` maximised, plus ``shift``, and the greedy policy; the last thing to ask for."""
         del self.chain, self._out  # large, and of no more use
         q, policy = np.empty(self.table.reward.size), np.empty(self.table.n_states, dtype=np.int64)
-        self.each(action_values, self.table, self.value, shift, q, policy)
+        self.threads(action_values, self.table, self.value, shift, q, policy)
         return q, policy
 
     def improve(self) -> float:
         """Go on with the new values and their greedy policy. Returns the share of states where it is a new one."""
         self._swap()
         arguments = self.table, self.row_of, self.in_blocks, self._copied, self.chain
-        share = float(sum(self.each(policy_rows, *arguments)) / self.value.size)
+        share = float(sum(self.threads(policy_rows, *arguments)) / self.value.size)
         self._is_settled = share == 0.0 or self.table.n_actions == 1
         return share
 
@@ -505,11 +503,11 @@ class Sweeps:
         difference = ((self.value - self._out - middle) / unit).astype(self.chain.weight.dtype)
         new, total, times, low, high = np.empty_like(difference), np.zeros_like(difference), 0, 0.0, math.inf
         while times < limit and high - low > enough:
-            at_once = limit - times if self.each.is_one else 1
-            low, high, more = extremes(self.each(follow, self.chain, difference, new, total, at_once, enough))
-            if more % 2 == 1:
+            at_once = limit - times if self.threads.is_one else 1
+            low, high, sweeps = extremes(self.threads(follow, self.chain, difference, new, total, at_once, enough))
+            if sweeps % 2 == 1:
                 difference, new = new, difference
-            times += more
+            times += sweeps
         self.value += np.multiply(total, unit, dtype=np.float64)
         self.count += times
         return low * unit, high * unit
@@ -538,7 +536,7 @@ class BlockSweeps(Sweeps):
         self.count += 1
         arguments = self.table, self.value, self._out, self.row_of, self._width, self._backward
         self._backward = not self._backward  # or policies would improve in one direction only
-        low, high = extremes(self.each(relax, *arguments))
+        low, high = extremes(self.threads(relax, *arguments))
         return low, high
 
     def improve(self) -> float:
@@ -556,14 +554,14 @@ class BlockSweeps(Sweeps):
         low, high, times = 0.0, math.inf, 0
         while times < _BLOCK_SWEEPS and high - low > target:
             arguments = self.chain, self.value, self._out, self._width, self._is_upstream, self._over
-            low, high = extremes(self.each(relax_policy, *arguments))
+            low, high = extremes(self.threads(relax_policy, *arguments))
             self._swap()
             times += 1
         for _ in range(2):
-            self.each(residuals, self.chain, self.value, self._out)
+            self.threads(residuals, self.chain, self.value, self._out)
             self._swap()
         self.count += times + 2
-        low, high = extremes(self.each(residuals, self.chain, self.value, self._out))
+        low, high = extremes(self.threads(residuals, self.chain, self.value, self._out))
         if self._most > 1.0 and not 0.0 <= high - low <= 2.0 * self._highest:  # values moved too far
             self._most = 1.0
             self._look_upstream()
@@ -573,7 +571,7 @@ class BlockSweeps(Sweeps):
         return low, high
 
     def _look_upstream(self) -> None:
-        self.each(upstream, self.chain, self._width, self._most, self._is_upstream, self._over)
+        self.threads(upstream, self.chain, self._width, self._most, self._is_upstream, self._over)
 
 
 def extremes(parts: list[Any]) -> tuple[Any, ...]:
@@ -606,16 +604,16 @@ class Following:
         cost: Floats | None = None,
         enough: float = math.inf,
         times: int = 1,
-        first: Floats | None = None,
+        start: Floats | None = None,
     ) -> tuple[Floats, float, float]:
         """Return the shares under actions or their (S, A) probabilities, what is left, and shares times ``cost``.
 
-        They are followed ``times`` as many steps as are usual, from the first state of the process or from ``first``,
+        They are followed ``times`` as many steps as are usual, from the first state of the process or from ``start``,
         and no longer than until the sum is ``enough``.
         The shares are rounded down, if anything: those of all steps are these and, spread over some states, what is
         left.
         """
-        share, now = np.zeros(self.n_states), (self.initial if first is None else first).copy()
+        share, now = np.zeros(self.n_states), (self.initial if start is None else start).copy()
         costs = np.zeros(self.n_states) if cost is None else cost
         first_row = np.arange(0, self.n_states * self.table.n_actions, self.table.n_actions)
         chosen: Integers = (first_row + policy if policy.ndim == 1 else np.empty(0)).astype(np.int64, copy=False)
@@ -659,20 +657,20 @@ class Following:
             return 0.0, math.inf
         row_of = (np.arange(0, gap.size * n_actions, n_actions) + policy).astype(copied.dtype)
         difference, new = (gap / unit).astype(precision), np.empty(gap.size, dtype=precision)
-        total, wanted, count = difference.copy(), _AT_FIRST * limit, 0
-        with team(gap.size) as each:
-            each(policy_rows, self.table, row_of, False, copied, chain)
+        total, target, count = difference.copy(), _AT_FIRST * limit, 0
+        with team(gap.size) as threads:
+            threads(policy_rows, self.table, row_of, False, copied, chain)
             while True:
-                low, high, _ = extremes(each(follow, chain, difference, new, total, 1, 0.0))
+                low, high, _ = extremes(threads(follow, chain, difference, new, total, 1, 0.0))
                 difference, new, count = new, difference, count + 1
-                if unit * horizon * (high - low) > wanted and count < _LOSS_SWEEPS:
+                if unit * horizon * (high - low) > target and count < _LOSS_SWEEPS:
                     continue
                 so_far, off = self.total(total.astype(np.float64), over), rounding * (count + 1)
-                least = unit * (so_far + horizon * low) * (1.0 - off) - _LEAST
-                most = unit * (so_far + horizon * high) * (1.0 + off) + _LEAST
-                if least > limit or most <= limit or count >= _LOSS_SWEEPS:
-                    return least, most
-                wanted *= _CLOSER
+                lower = unit * (so_far + horizon * low) * (1.0 - off) - _LEAST
+                upper = unit * (so_far + horizon * high) * (1.0 + off) + _LEAST
+                if lower > limit or upper <= limit or count >= _LOSS_SWEEPS:
+                    return lower, upper
+                target *= _CLOSER
 
 
 @compiled
@@ -745,9 +743,9 @@ def follow_noise(
             for i in range(trials):
                 then[s, i] = noise[row, i]
             for k in range(indptr[row], indptr[row + 1]):
-                p, after = gamma * probability[k], np.uint32(next_state[k])
+                p, successor = gamma * probability[k], np.uint32(next_state[k])
                 for i in range(trials):
-                    then[s, i] += p * value[after, i]
+                    then[s, i] += p * value[successor, i]
         value, then = then, value
     for row in range(n_states * n_actions):
         s, total = row // n_actions, 0.0

@@ -18,13 +18,13 @@ _32 = np.uint64(32)
 
 
 @compiled
-def fill_uniform(key: NDArray[np.uint64], first: int, size: int, out: NDArray[np.float64]) -> None:
-    """out[i] = the upper 53 bits of word ``first`` + i of the stream of ``key``, times 2**-53.
+def fill_uniform(key: NDArray[np.uint64], start: int, size: int, out: NDArray[np.float64]) -> None:
+    """out[i] = the upper 53 bits of word ``start`` + i of the stream of ``key``, times 2**-53.
 
-    ``first`` is a multiple of 4, and ``out`` has room for as many numbers as make ``size`` one.
+    ``start`` is a multiple of 4, and ``out`` has room for as many numbers as make ``size`` one.
     """
     for i in range(0, size, 4):
-        words = _block(key[0], key[1], np.uint64((first + i) // 4 + 1))
+        words = _block(key[0], key[1], np.uint64((start + i) // 4 + 1))
         for lane in range(4):
             out[i + lane] = float(words[lane] >> np.uint64(11)) * 2.0**-53
 

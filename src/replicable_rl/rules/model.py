@@ -226,7 +226,7 @@ class EmpiricalModel:
             first = (states == np.argmax(lost)).astype(np.float64)
         apart = np.zeros(self.gap.shape)
         for sign, actions in ((1.0, self.best.policy), (-1.0, policy)):
-            share, left, _ = self.following.shares(actions, self.gap_of(actions), first=first)
+            share, left, _ = self.following.shares(actions, self.gap_of(actions), start=first)
             apart[states, actions] += sign * share / (1.0 - left)  # as if later steps were like these
         apart *= self.noise
         return math.sqrt(float((apart * apart).sum())) / (1.0 - self.gamma)

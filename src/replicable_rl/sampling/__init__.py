@@ -7,15 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, check_numbers, shown, whole_number
 from replicable_rl.theory import MAX_CALLS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from replicable_rl.problem.source import Source
 
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 DRAWS = "the source's draws are independent and of one law for each pair, with rewards in the declared range"
 STARTS = "the first states of its episodes are independent and of one law"
@@ -48,20 +50,20 @@ class OutcomeCounts:
     it, in units of the width of the reward range. Without ``squares``, each outcome has one reward.
     """
 
-    indptr: NDArray[np.int64]
+    indptr: Integers
     next_state: NDArray[np.int32]
-    reward: NDArray[np.float64]
-    count: NDArray[np.int64] | NDArray[np.float64]
+    reward: Floats
+    count: Integers | Floats
     calls: int
-    squares: NDArray[np.float64] | None = field(default=None, kw_only=True)
+    squares: Floats | None = field(default=None, kw_only=True)
     trust: Trust = field(default=STATED, kw_only=True)
 
     @property
-    def row(self) -> NDArray[np.int64]:
+    def row(self) -> Integers:
         """The pair s*A + a of every outcome."""
         return np.repeat(np.arange(self.indptr.size - 1), np.diff(self.indptr))
 
-    def mean(self, outcome_values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def mean(self, outcome_values: Floats) -> Floats:
         """Return, for every row, the empirical mean of a function of the outcome.
 
         ``outcome_values`` holds the function's value at every outcome, for example
@@ -69,15 +71,15 @@ class OutcomeCounts:
         """
         return self._sum(outcome_values) / float(self.calls)
 
-    def variance(self, outcome_values: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    def variance(self, outcome_values: Floats, mean: Floats) -> Floats:
         """Return, for every row, the sample variance of a function of the outcome whose mean is known.
 
         Only where an outcome stands for one value: of rewards that were merged to their mean it says too little.
         """
-        off = outcome_values - np.repeat(mean, np.diff(self.indptr))
-        return self._sum(off * off) / float(self.calls - 1)
+        deviation = outcome_values - np.repeat(mean, np.diff(self.indptr))
+        return self._sum(deviation * deviation) / float(self.calls - 1)
 
-    def _sum(self, outcome_values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _sum(self, outcome_values: Floats) -> Floats:
         from replicable_rl.sampling import _kernels
 
         values = check_numbers("OutcomeCounts", "outcome_values", outcome_values)
@@ -117,35 +119,35 @@ class TransitionCounts:
 
     n_states: int
     n_actions: int
-    key: NDArray[np.int64]
-    count: NDArray[np.float64]
-    excess: NDArray[np.float64]
+    key: Integers
+    count: Floats
+    excess: Floats
     low: float = field(default=0.0, kw_only=True)
     width: float = field(default=1.0, kw_only=True)
-    squares: NDArray[np.float64] | None = field(default=None, kw_only=True)
+    squares: Floats | None = field(default=None, kw_only=True)
     trust: Trust = field(default=STATED, kw_only=True)
 
     @property
-    def row(self) -> NDArray[np.int64]:
+    def row(self) -> Integers:
         """The pair s*A + a of every transition."""
         return self.key // self.n_states
 
     @property
-    def next_state(self) -> NDArray[np.int64]:
+    def next_state(self) -> Integers:
         """The successor of every transition."""
         return self.key % self.n_states
 
     @property
-    def visits(self) -> NDArray[np.float64]:
+    def visits(self) -> Floats:
         """How often each pair s*A + a was visited."""
         return sums(self.row, self.count, self.n_states * self.n_actions)
 
     @property
-    def reward_sum(self) -> NDArray[np.float64]:
+    def reward_sum(self) -> Floats:
         """The sum of the rewards of every transition."""
         return self.excess + self.low * self.count
 
-    def rewards_above(self, low: float) -> NDArray[np.float64]:
+    def rewards_above(self, low: float) -> Floats:
         """Return the sum of r - low over the rewards of each pair s*A + a."""
         return sums(self.row, self.excess, self.n_states * self.n_actions) + (self.low - low) * self.visits
 
@@ -159,7 +161,7 @@ class EpisodeCounts(TransitionCounts):
 
     episodes: int
     steps: int
-    starts: NDArray[np.int64] | None = field(default=None, kw_only=True)
+    starts: Integers | None = field(default=None, kw_only=True)
 
     def __add__(self, other: EpisodeCounts) -> EpisodeCounts:
         key, place = self.key, np.tile(np.arange(self.key.size), 2)
@@ -170,27 +172,15 @@ class EpisodeCounts(TransitionCounts):
         squares = None
         if self.squares is not None and other.squares is not None and self.width == other.width:
             squares = np.concatenate([self.squares, other.squares])
-        total, summed, apart = pooled(place, count, excess, squares, self.width, key.size)
-        return replace(
-            self,
-            key=key,
-            count=total,
-            excess=summed,
-            episodes=self.episodes + other.episodes,
-            steps=self.steps + other.steps,
-            squares=apart,
-            starts=None if self.starts is None or other.starts is None else self.starts + other.starts,
-        )
+        count, excess, squares = pooled(place, count, excess, squares, self.width, key.size)
+        both = replace(self, key=key, count=count, excess=excess, squares=squares)
+        starts = None if self.starts is None or other.starts is None else self.starts + other.starts
+        return replace(both, episodes=self.episodes + other.episodes, steps=self.steps + other.steps, starts=starts)
 
 
 def pooled(
-    place: NDArray[np.int64],
-    count: NDArray[np.float64],
-    excess: NDArray[np.float64],
-    squares: NDArray[np.float64] | float | None,
-    width: float,
-    size: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None]:
+    place: Integers, count: Floats, excess: Floats, squares: Floats | float | None, width: float, size: int
+) -> tuple[Floats, Floats, Floats | None]:
     """Return counts, sums and squares of groups of parts: squares within the parts, and between their means.
 
     >>> place, once = np.zeros(2, dtype=np.int64), np.ones(2)
@@ -200,35 +190,28 @@ def pooled(
     total, summed = sums(place, count, size), sums(place, excess, size)
     if squares is None:
         return total, summed, None
-    off = excess / np.maximum(count, 1.0) - (summed / np.maximum(total, 1.0))[place]
-    return total, summed, sums(place, squares + count * (off / width) ** 2, size)
+    deviation = excess / np.maximum(count, 1.0) - (summed / np.maximum(total, 1.0))[place]
+    return total, summed, sums(place, squares + count * (deviation / width) ** 2, size)
 
 
 # Counts on their way: keys of transitions, how often, the sums of their rewards, and how far these are apart.
-Tally = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.float64]", "NDArray[np.float64]"]
+Tally = tuple[Integers, Integers, Floats, Floats]
 
 
-def tally(
-    key: NDArray[np.int64],
-    count: NDArray[np.int64],
-    excess: NDArray[np.float64],
-    squares: NDArray[np.float64] | float,
-    width: float,
-) -> Tally:
+def tally(key: Integers, count: Integers, excess: Floats, squares: Floats | float, width: float) -> Tally:
     """Return the distinct keys, sorted, with the sums of their counts and rewards, and how far these are apart."""
     unique, inverse = np.unique(key, return_inverse=True)
     counts = np.zeros(unique.size, dtype=np.int64)
     np.add.at(counts, inverse, count)
     _, summed, apart = pooled(inverse, count.astype(np.float64), excess, squares, width, unique.size)
-    assert apart is not None
-    return unique, counts, summed, apart
+    return unique, counts, summed, np.zeros(0) if apart is None else apart
 
 
 def tally_of(
-    key: NDArray[np.int64],
-    reward: NDArray[np.float64],
+    key: Integers,
+    reward: Floats,
     reward_range: tuple[float, float],
-    times: int | NDArray[np.int64] = 1,
+    times: int | Integers = 1,
 ) -> Tally:
     """Return the tally of transitions that were each seen so many times, with one reward.
 
@@ -245,44 +228,31 @@ def width_of(reward_range: tuple[float, float]) -> float:
     return (reward_range[1] - reward_range[0]) or 1.0
 
 
-def episode_counts(
-    problem: Source, played: Tally, episodes: int, steps: int, starts: NDArray[np.int64]
-) -> EpisodeCounts:
+def episode_counts(problem: Source, played: Tally, episodes: int, steps: int, starts: Integers) -> EpisodeCounts:
     """Return what episodes saw."""
     key, count, excess, squares = played
-    return EpisodeCounts(
-        problem.n_states,
-        problem.n_actions,
-        key,
-        count.astype(np.float64),
-        excess,
-        episodes,
-        steps,
-        low=problem.reward_range[0],
-        width=width_of(problem.reward_range),
-        squares=squares,
-        trust=problem.trust,
-        starts=starts,
-    )
+    sizes = problem.n_states, problem.n_actions, key, count.astype(np.float64), excess, episodes, steps
+    low, width = problem.reward_range[0], width_of(problem.reward_range)
+    return EpisodeCounts(*sizes, low=low, width=width, squares=squares, trust=problem.trust, starts=starts)
 
 
 def merge_tallies(tallies: Iterator[Tally], reward_range: tuple[float, float]) -> Tally:
     """Merge tallies as they come, so that memory is bounded by the distinct transitions."""
     merged = next(tallies)
-    for more in tallies:
-        key, count, reward, squares = (np.concatenate(pair) for pair in zip(merged, more, strict=True))
+    for new in tallies:
+        key, count, reward, squares = (np.concatenate(pair) for pair in zip(merged, new, strict=True))
         merged = tally(key, count, reward, squares, width_of(reward_range))
     return merged
 
 
-def sums(index: NDArray[np.int64], weight: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+def sums(index: Integers, weight: Floats, size: int) -> Floats:
     """Return the sums of the weights with index 0, 1, ... size-1, added in their order."""
     return np.bincount(index, weights=weight, minlength=size).astype(np.float64, copy=False)
 
 
 def check_calls(owner: str, calls: int, name: str = "calls") -> int:
     """Return ``calls`` if it is a count that 64 bits can hold."""
-    if (many := whole_number(calls)) is not None and many > MAX_CALLS:
+    if (whole_number(calls) or 0) > MAX_CALLS:
         raise SampleSizeTooLarge(
             f"{owner}: at most 2**63 - 1 = {MAX_CALLS:.3g} {name} can be counted, got {shown(calls)}. Pass a smaller "
             "number."

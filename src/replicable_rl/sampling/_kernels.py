@@ -4,7 +4,6 @@ r"""Many multinomial draws at once, compiled: exact in law for every n up to 2**
 Rows are drawn in blocks, so that many binomials are drawn at once. Every block has a stream of its own: which thread
 draws it, and when, changes nothing.
 
-
 *Random numbers.* Candidate i of a stream is made of two uniform numbers, the 128 bits of Philox4x32-10 at counter i
 (Salmon, Moraes, Dror and Shaw 2011). Nothing has a state, so a loop over candidates has no order, and the compiler
 turns it into vector instructions. The rest of the counter and the key tell streams apart.
@@ -12,11 +11,11 @@ turns it into vector instructions. The rest of the counter and the key tell stre
 *Binomial(n, r)* with r <= 1/2 is drawn by inversion where n r < 10 and otherwise by Hörmann's transformed rejection
 (BTRS, 1993). A candidate k = mode + d is kept with probability f(k)/f(mode) over the height of the hat. Two things let
 n go up to 2**63 - 1, where the usual implementations lose the law in cancellations and overflows: candidates are
-offsets d from the mode, and where the ratio is needed exactly, its logarithm is Loader's saddle-point form, whose terms
-are small where the probability is large. The rounding left is that of the product n r, as if r had been changed in its
-last bit.
+distances d from the mode, and where the ratio is needed exactly, its logarithm is Loader's saddle-point form, whose
+terms are small where the probability is large. The rounding left is that of the product n r, as if r had been changed
+in its last bit.
 
-*Nearly all candidates are decided without a logarithm.* With the mode M = n r + c, an offset d > 0 has
+*Nearly all candidates are decided without a logarithm.* With the mode M = n r + c, a distance d > 0 has
 
     ln f(M + d)/f(M) = sum for i = 1 ... d of  ln(1 - (c + i - 1)/(n - nr)) - ln(1 + (c + i)/nr),
 
@@ -26,7 +25,7 @@ polynomial in d; as long as (|d| + 2)/nr <= 1/2, what is left out is below
     (|d| + 2)**5 / 10 * (1/nr**4 + 1/(n - nr)**4),
 
 so the polynomial decides every candidate that is not that close to the border, and the exact ratio the rest. The ratio
-falls with |d|, so an offset beyond the polynomial's reach is rejected if one within it would be.
+falls with |d|, so a distance beyond the polynomial's reach is rejected if one within it would be.
 """
 
 from __future__ import annotations
@@ -81,8 +80,8 @@ def uniforms(stream: Stream, position: Index) -> tuple[float, float]:
         product_0, product_1 = _MULTIPLY_0 * c0, _MULTIPLY_1 * c2
         c0, c1, c2, c3 = (product_1 >> _32) ^ c1 ^ k0, product_1 & _LOW, (product_0 >> _32) ^ c3 ^ k1, product_0 & _LOW
         k0, k1 = (k0 + _WEYL_0) & _LOW, (k1 + _WEYL_1) & _LOW
-    first, second = (c0 << _32) | c1, (c2 << _32) | c3
-    return (float(first >> _12) + 0.5) * 2.0**-52, (float(second >> _12) + 0.5) * 2.0**-52
+    word_0, word_1 = (c0 << _32) | c1, (c2 << _32) | c3
+    return (float(word_0 >> _12) + 0.5) * 2.0**-52, (float(word_1 >> _12) + 0.5) * 2.0**-52
 
 
 @compiled
@@ -112,18 +111,18 @@ def binomials(size: Index, stream: Stream, position: Index, integers: Integers, 
         integers[_TRIAL_N, j], floats[_TRIAL_P, j] = integers[N, which], floats[P, which]
         floats[_TRIAL_U, j], floats[_TRIAL_V, j] = floats[_U, which], floats[_V, which]
     row = _TRIAL_U
-    first: Index = np.int64(0)
+    place: Index = np.int64(0)
     while pending > 0:
-        _candidates(_whole_vectors(np.int64(pending)), row, first, integers, floats)
+        _candidates(_whole_vectors(np.int64(pending)), row, place, integers, floats)
         rejected = np.uint64(0)
         for j in range(pending):
             which, n, p = np.uint64(integers[_WHICH, j]), integers[_TRIAL_N, j], floats[_TRIAL_P, j]
             drawn, verdict = integers[_TRIAL, j], integers[_VERDICT, j]
             if verdict == _SMALL:
-                integers[_WHICH_SMALL, small], floats[_SMALL_U, small] = which, floats[row, first + j]
+                integers[_WHICH_SMALL, small], floats[_SMALL_U, small] = which, floats[row, place + j]
                 small += np.uint64(1)
                 drawn = 0
-            elif verdict == _CLOSE and not _accepts(n, p, floats[row, first + j], floats[row + 1, first + j]):
+            elif verdict == _CLOSE and not _accepts(n, p, floats[row, place + j], floats[row + 1, place + j]):
                 drawn = -1
             integers[DRAWN, which] = drawn
             integers[_WHICH, rejected], integers[_TRIAL_N, rejected], floats[_TRIAL_P, rejected] = which, n, p
@@ -133,7 +132,7 @@ def binomials(size: Index, stream: Stream, position: Index, integers: Integers, 
             position += taken
             taken, ready = np.int64(0), _whole_vectors(np.int64(pending))
             _fill_uniforms(stream, position, ready, floats)
-        row, first = _U, taken
+        row, place = _U, taken
         taken += np.int64(pending)
     if small > 0:
         _invert(small, integers, floats)
@@ -163,7 +162,7 @@ def _hat(n: float, r: float) -> tuple[float, float, float, float, float, float, 
 
 
 @inlined
-def _offset(u: float, mean: float, mode: float, a: float, b: float) -> float:
+def _distance(u: float, mean: float, mode: float, a: float, b: float) -> float:
     """Return a candidate's distance from the mode."""
     w = u - 0.5
     far = (2.0 * a / (0.5 - abs(w)) + b) * w + (mean - mode + 0.5)
@@ -183,30 +182,30 @@ def _easy_candidates(size: Index, integers: Integers, floats: Floats) -> None:
     for i in range(size):
         n, p, u, v = integers[N, i], floats[P, i], floats[_U, i], floats[_V, i]
         mean, mode, _, a, b, _, enough = _hat(float(n), abs(p))
-        k = np.int64(mode) + np.int64(_offset(u, mean, mode, a, b))
+        k = np.int64(mode) + np.int64(_distance(u, mean, mode, a, b))
         integers[DRAWN, i] = n - k if p < 0.0 else k
         under_the_hat = (abs(u - 0.5) <= 0.43) & (v <= enough) & (mean >= _INVERSION_BELOW)
         integers[_VERDICT, i] = _ACCEPTED if under_the_hat else _CLOSE
 
 
 @compiled
-def _candidates(size: Index, row: int, first: Index, integers: Integers, floats: Floats) -> None:
+def _candidates(size: Index, row: int, place: Index, integers: Integers, floats: Floats) -> None:
     """A candidate for each trial, -1 if it is rejected, and what is to be done with it.
 
-    Their uniform numbers are in ``row`` and the next, from ``first`` on.
+    Their uniform numbers are in ``row`` and the next, from ``place`` on.
     """
     for i in range(size):
-        n, p, u, v = integers[_TRIAL_N, i], floats[_TRIAL_P, i], floats[row, first + i], floats[row + 1, first + i]
+        n, p, u, v = integers[_TRIAL_N, i], floats[_TRIAL_P, i], floats[row, place + i], floats[row + 1, place + i]
         trials = float(n)
         mean, mode, spread, a, b, alpha, enough = _hat(trials, abs(p))
-        offset = _offset(u, mean, mode, a, b)
+        distance = _distance(u, mean, mode, a, b)
         height = _height(u, v, a, b, alpha)
-        ratio, error, reach = ratio_to_mode(offset, trials, mean, mode, spread)
+        ratio, error, reach = ratio_to_mode(distance, trials, mean, mode, spread)
         under_the_hat = (abs(u - 0.5) <= 0.43) & (v <= enough)  # Hörmann: the ratio is above, whatever k is
-        possible = (offset >= -mode) & (offset <= trials - mode)
-        accept = under_the_hat | (possible & (abs(offset) <= reach) & (height <= ratio * (1.0 - error)))
+        possible = (distance >= -mode) & (distance <= trials - mode)
+        accept = under_the_hat | (possible & (abs(distance) <= reach) & (height <= ratio * (1.0 - error)))
         reject = (not possible) | ((error < 1.0) & (height > ratio * (1.0 + 2.0 * error)))
-        k = np.int64(mode) + np.int64(offset)
+        k = np.int64(mode) + np.int64(distance)
         k = n - k if p < 0.0 else k
         integers[_TRIAL, i] = -1 if reject & (not accept) else k
         verdict = _ACCEPTED if accept else (_REJECTED if reject else _CLOSE)
@@ -214,20 +213,20 @@ def _candidates(size: Index, row: int, first: Index, integers: Integers, floats:
 
 
 @inlined
-def ratio_to_mode(offset: float, n: float, mean: float, mode: float, spread: float) -> tuple[float, float, float]:
-    """Return f(mode + offset)/f(mode) up to a relative error, that error, and how far from the mode it holds.
+def ratio_to_mode(distance: float, n: float, mean: float, mode: float, spread: float) -> tuple[float, float, float]:
+    """Return f(mode + distance)/f(mode) up to a relative error, that error, and how far from the mode it holds.
 
     Beyond its reach, the ratio at the reach is returned; the true one is smaller.
     """
     reach = np.floor(min(0.5 * mean - 2.0, 7.0 * spread))
-    d = min(abs(offset), reach)
-    right = offset >= 0.0
+    d = min(abs(distance), reach)
+    right = distance >= 0.0
     c = mode - mean if right else mean - mode
-    rest = n - mean
-    over_both = 1.0 / (mean * rest)
-    over_mean, over_rest = rest * over_both, mean * over_both
-    p = over_rest if right else over_mean
-    q = over_mean if right else over_rest
+    failures = n - mean
+    over_both = 1.0 / (mean * failures)
+    over_mean, over_failures = failures * over_both, mean * over_both
+    p = over_failures if right else over_mean
+    q = over_mean if right else over_failures
     # The numbers c, ... c+d-1 and c+1, ... c+d: their means, and the mean square around them.
     y, z, square = (c + 0.5 * (d - 1.0)) * p, (c + 0.5 * (d + 1.0)) * q, (d * d - 1.0) / 12.0
     yy, zz = square * p * p, square * q * q
@@ -256,9 +255,9 @@ def _accepts(n: int, signed_p: float, u: float, v: float) -> bool:
     """Decide a close case exactly."""
     r = abs(signed_p)
     mean, mode, _, a, b, alpha, _ = _hat(float(n), r)
-    offset = _offset(u, mean, mode, a, b)
+    distance = _distance(u, mean, mode, a, b)
     deviation = mode - mean
-    log_ratio = log_pmf(n, r, int(mode) + int(offset), offset + deviation) - log_pmf(n, r, int(mode), deviation)
+    log_ratio = log_pmf(n, r, int(mode) + int(distance), distance + deviation) - log_pmf(n, r, int(mode), deviation)
     return math.log(_height(u, v, a, b, alpha)) <= log_ratio
 
 
@@ -279,10 +278,10 @@ def _invert(size: np.uint64, integers: Integers, floats: Floats) -> None:
         step += 1
         active, over_step = np.int64(0), 1.0 / step
         for j in range(whole):
-            u, chance, left = floats[_SMALL_U, j], floats[_CHANCE, j], float(integers[_TRIAL_N, j]) - (step - 1.0)
-            above = (u > chance) & (left > 0.0) & (chance > _NEGLIGIBLE)  # once it is not, nothing changes any more
+            u, chance, rest_n = floats[_SMALL_U, j], floats[_CHANCE, j], float(integers[_TRIAL_N, j]) - (step - 1.0)
+            above = (u > chance) & (rest_n > 0.0) & (chance > _NEGLIGIBLE)  # once it is not, nothing changes any more
             floats[_SMALL_U, j] = u - chance if above else u
-            floats[_CHANCE, j] = chance * (left * over_step * floats[_ODDS, j]) if above else chance
+            floats[_CHANCE, j] = chance * (rest_n * over_step * floats[_ODDS, j]) if above else chance
             integers[_TRIAL, j] += above
             active += above
     for j in range(size):
@@ -359,10 +358,10 @@ ROWS_PER_BLOCK = AT_ONCE  # another number would draw other counts from the same
 
 @compiled
 def row_means(
-    indptr: Integers, weight: NDArray[np.generic], x: Floats, low: float, out: Floats, first: int, last: int
+    indptr: Integers, weight: NDArray[np.generic], x: Floats, low: float, out: Floats, r0: int, r1: int
 ) -> None:
-    """out[row] = sum of weight * (x - low) over the outcomes of the row, for the rows from ``first`` up to ``last``."""
-    for row in range(first, last):
+    """out[row] = sum of weight * (x - low) over the outcomes of the row, for the rows from ``r0`` up to ``r1``."""
+    for row in range(r0, r1):
         total = 0.0
         for k in range(indptr[row], indptr[row + 1]):
             total += weight[k] * (x[k] - low)
@@ -373,14 +372,14 @@ def row_means(
 def conditional_rows(indptr: Integers, probability: Floats, out: Floats) -> None:
     """out[k] = Pr[outcome k | no earlier one of its row] = p if p <= 1/2, else -(1 - p)."""
     for row in range(indptr.size - 1):
-        after = 0.0
+        tail = 0.0
         for k in range(indptr[row + 1] - 1, indptr[row] - 1, -1):
-            total = probability[k] + after
+            total = probability[k] + tail
             if total == 0.0:  # impossible, and so is everything after it
                 out[k] = 0.0
             else:
-                out[k] = probability[k] / total if probability[k] <= after else -(after / total)
-            after = total
+                out[k] = probability[k] / total if probability[k] <= tail else -(tail / total)
+            tail = total
 
 
 @compiled
@@ -415,9 +414,9 @@ def are_canonical(
 def draw_rows(
     start: Integers,
     stop: Integers,
-    left: Integers,
-    first: Index,
-    last: Index,
+    trials: Integers,
+    r0: Index,
+    r1: Index,
     conditional: Floats,
     stream: Stream,
     position: Index,
@@ -425,16 +424,16 @@ def draw_rows(
     floats: Floats,
     out: Integers,
 ) -> Index:
-    """out[start[i]:stop[i]] = the counts of left[i] outcomes of row i, for a block of rows, from ``first`` to ``last``.
+    """out[start[i]:stop[i]] = the counts of trials[i] outcomes of row i, for the rows from ``r0`` to ``r1``.
 
     Takes numbers of the stream from ``position`` on, and returns the first one that is left. ``integers`` and
     ``floats`` are a `workspace`.
     """
     open_rows = np.uint64(0)
-    for i in range(np.uint64(first), np.uint64(last)):
-        integers[AT, open_rows], integers[END, open_rows], integers[N, open_rows] = start[i], stop[i], left[i]
+    for i in range(np.uint64(r0), np.uint64(r1)):
+        integers[AT, open_rows], integers[END, open_rows], integers[N, open_rows] = start[i], stop[i], trials[i]
         if start[i] < stop[i]:  # a row without outcomes, of an action that is not allowed, takes nothing
-            open_rows += np.uint64(_goes_on(start[i], stop[i], left[i], out))
+            open_rows += np.uint64(_goes_on(start[i], stop[i], trials[i], out))
     while open_rows > 0:
         for j in range(open_rows):
             floats[P, j] = conditional[np.uint64(integers[AT, j])]
@@ -443,21 +442,21 @@ def draw_rows(
         for j in range(open_rows):
             at, end, drawn = integers[AT, j], integers[END, j], integers[DRAWN, j]
             out[np.uint64(at)] = drawn
-            remaining = integers[N, j] - drawn
-            integers[AT, still_open], integers[END, still_open], integers[N, still_open] = at + 1, end, remaining
-            still_open += np.uint64(_goes_on(at + 1, end, remaining, out))
+            open_trials = integers[N, j] - drawn
+            integers[AT, still_open], integers[END, still_open], integers[N, still_open] = at + 1, end, open_trials
+            still_open += np.uint64(_goes_on(at + 1, end, open_trials, out))
         open_rows = still_open
     return position
 
 
 @inlined
-def _goes_on(first: int, stop: int, left: int, out: Integers) -> bool:
+def _goes_on(start: int, stop: int, trials: int, out: Integers) -> bool:
     """Return whether there is something to draw; if not, the last outcome of a row takes what is left."""
-    if left > 0 and first + 1 < stop:
+    if trials > 0 and start + 1 < stop:
         return True
-    for k in range(first, stop - 1):
+    for k in range(start, stop - 1):
         out[k] = 0
-    out[stop - 1] = left
+    out[stop - 1] = trials
     return False
 
 
@@ -477,26 +476,26 @@ def draw_block(
 
     Row i of the block then has the counts ``out[bounds[0, i]:bounds[1, i]]``.
     """
-    first = block * ROWS_PER_BLOCK
-    size = min(ROWS_PER_BLOCK, indptr.size - 1 - first)
-    start, stop, left = bounds[0], bounds[1], bounds[2]
+    r0 = block * ROWS_PER_BLOCK
+    size = min(ROWS_PER_BLOCK, indptr.size - 1 - r0)
+    start, stop, trials = bounds[0], bounds[1], bounds[2]
     for i in range(size):
-        start[i], stop[i] = indptr[first + i] - indptr[first], indptr[first + i + 1] - indptr[first]
-        left[i] = calls
-    of_block = conditional[indptr[first] : indptr[first + size]]
+        start[i], stop[i] = indptr[r0 + i] - indptr[r0], indptr[r0 + i + 1] - indptr[r0]
+        trials[i] = calls
+    of_block = conditional[indptr[r0] : indptr[r0 + size]]
     stream, zero = stream_of(words, block), np.int64(0)
-    draw_rows(start, stop, left, zero, np.int64(size), of_block, stream, zero, integers, floats, out)
+    draw_rows(start, stop, trials, zero, np.int64(size), of_block, stream, zero, integers, floats, out)
     return size
 
 
 @compiled
 def multinomial_blocks(
-    indptr: Integers, conditional: Floats, calls: int, words: Words, out: Integers, first: int, last: int
+    indptr: Integers, conditional: Floats, calls: int, words: Words, out: Integers, b0: int, b1: int
 ) -> None:
-    """Fill ``out`` with the counts of ``calls`` outcomes of every row in the blocks from ``first`` to ``last``."""
+    """Fill ``out`` with the counts of ``calls`` outcomes of every row in the blocks from ``b0`` to ``b1``."""
     integers, floats = workspace(indptr.size - 1)
     bounds = np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
-    for block in range(first, last):
+    for block in range(b0, b1):
         of_block = out[indptr[block * ROWS_PER_BLOCK] :]
         draw_block(indptr, conditional, calls, words, block, integers, floats, bounds, of_block)
 
@@ -525,14 +524,14 @@ def propagate(
     integers, floats = workspace(max(n_pairs, first_state.size))
     drawn = np.empty(conditional.size, dtype=np.int64)
     rows, choices = np.empty((3, n_pairs + 1), dtype=np.int64), np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
-    start, stop, left = rows[0], rows[1], rows[2]
-    maybe_start, maybe_stop, maybe_left = choices[0], choices[1], choices[2]
+    start, stop, trials = rows[0], rows[1], rows[2]
+    maybe_start, maybe_stop, maybe_n = choices[0], choices[1], choices[2]
     chosen = np.empty(choice.size, dtype=np.int64)
     here, reached = np.zeros(n_states, dtype=np.int64), np.empty(n_states + 1, dtype=np.int64)
-    start[0], stop[0], left[0] = 0, first_state.size, episodes
-    zero, one = np.int64(0), np.int64(1)
+    start[0], stop[0], trials[0] = 0, first_state.size, episodes
+    zero, unit = np.int64(0), np.int64(1)
     stream = stream_of(words, horizon)
-    draw_rows(start, stop, left, zero, one, first_conditional, stream, zero, integers, floats, reached)
+    draw_rows(start, stop, trials, zero, unit, first_conditional, stream, zero, integers, floats, reached)
     here[first_state] = reached[: first_state.size]
     n_reached = np.int64(first_state.size)
     reached[:n_reached] = first_state
@@ -546,36 +545,46 @@ def propagate(
                 s = np.uint64(reached[i])
                 if action[s] >= 0:
                     pair = s * np.uint64(n_actions) + np.uint64(action[s])
-                    start[n_rows], stop[n_rows], left[n_rows] = indptr[pair], indptr[pair + np.uint64(1)], here[s]
+                    start[n_rows], stop[n_rows], trials[n_rows] = indptr[pair], indptr[pair + np.uint64(1)], here[s]
                     n_rows += np.uint64(1)
                 else:
                     pair = s * np.uint64(n_actions)
                     maybe_start[undecided], maybe_stop[undecided] = pair, pair + np.uint64(n_actions)
-                    maybe_left[undecided] = here[s]
+                    maybe_n[undecided] = here[s]
                     undecided += np.uint64(1)
                 here[s] = 0
             if undecided > 0:
                 size = np.int64(undecided)
                 position = draw_rows(
-                    maybe_start, maybe_stop, maybe_left, zero, size, choice, stream, position, integers, floats, chosen
+                    maybe_start,
+                    maybe_stop,
+                    maybe_n,
+                    zero,
+                    size,
+                    choice,
+                    stream,
+                    position,
+                    integers,
+                    floats,
+                    chosen,
                 )
             for i in range(undecided):
                 for k in range(maybe_start[i], maybe_stop[i]):
-                    start[n_rows], stop[n_rows], left[n_rows] = indptr[k], indptr[k + 1], chosen[k]
+                    start[n_rows], stop[n_rows], trials[n_rows] = indptr[k], indptr[k + 1], chosen[k]
                     n_rows += np.uint64(chosen[k] > 0)
         arrived = np.uint64(0)
         for at in range(0, np.int64(n_rows), ROWS_PER_BLOCK):
             end = at + _at_most(np.int64(n_rows) - at)
             position = draw_rows(
-                start, stop, left, np.int64(at), end, conditional, stream, position, integers, floats, drawn
+                start, stop, trials, np.int64(at), end, conditional, stream, position, integers, floats, drawn
             )
             for i in range(np.uint64(at), np.uint64(end)):
                 for k in range(np.uint64(start[i]), np.uint64(stop[i])):
                     successor, times = np.uint32(next_state[k]), drawn[k]
-                    before = here[successor]
-                    here[successor] = before + times
+                    present = here[successor]
+                    here[successor] = present + times
                     reached[arrived] = successor
-                    arrived += np.uint64((before == 0) & (times > 0))
+                    arrived += np.uint64((present == 0) & (times > 0))
                     count[k] += times
         n_reached = np.int64(arrived)
 
