@@ -418,7 +418,7 @@ def test_numbers_are_shown_and_labels_are_stored() -> None:
 
 
 def test_pages_never_show_a_label_without_its_number() -> None:
-    label = re.compile(rf"(?P<before>.{{0,24}})`(?P<label>{'|'.join(map(re.escape, NUMBERS))})`")
+    label = re.compile(rf"(?P<before>.{{0,40}})`(?P<label>{'|'.join(map(re.escape, NUMBERS))})`")
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     bare = []
     for page in pages:

@@ -31,7 +31,7 @@ from replicable_rl.rules import (
     Tuning,
     affordable,
 )
-from replicable_rl.rules.publishing import choose_cuts, widest
+from replicable_rl.rules.published import choose_cuts, widest
 from replicable_rl.rules.rule import first_within, usual_order
 from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.solve import source_of

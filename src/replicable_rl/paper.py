@@ -2,7 +2,9 @@
 
 Records keep the LaTeX labels of *Replicable Reinforcement Learning* (Eaton, Hussing, Kearns and Sorrell, 2023,
 arXiv:2305.15284), because labels stay when a theorem moves. People read numbers, which are put beside the labels when a
-text is shown. ``docs/paper.md`` says how the numbers were found.
+text is shown. ``docs/paper.md`` says how the numbers were found. The PDF prints two lemmas, on the convergence of
+Phased Q-learning and of RepRMAX, without heading and number: they are named by their sections here, because other
+lemmas are called 4.1 and 4.2.
 """
 
 import re
@@ -20,12 +22,12 @@ NUMBERS: Mapping[str, str] = MappingProxyType(
         "def:pi-replicability": "Definition 3.1",
         "fig:policy_difference": "Figure 1",
         "sec:algos": "Section 4",
-        "lem:phasedvi-convergence": "Lemma 4.1",
+        "lem:phasedvi-convergence": "the lemma of Section 4.1",
         "alg:rep-phased": "Algorithm 1",
         "thm:rpvi": "Theorem 4.1",
         "alg:repmax": "Algorithm 2",
         "alg:rep-update-known": "Algorithm 3",
-        "lem:repmax-convergence": "Lemma 4.2",
+        "lem:repmax-convergence": "the lemma of Section 4.2",
         "lem:rmax-progress": "Lemma 4.1",
         "lem:simulation": "Lemma 4.2",
         "thm:repmax-replicable": "Theorem 4.2",

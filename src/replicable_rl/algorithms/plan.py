@@ -16,6 +16,7 @@ from replicable_rl.display import Displayed, described
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, speaking_as
 from replicable_rl.problem.source import Source
 from replicable_rl.runs import FIXED_SEED, THIS_SEED, Algorithm, Claim, Claims, LibraryClaim
+from replicable_rl.runs.specs import put
 from replicable_rl.theory import MAX_CALLS, Numbers, Units
 from replicable_rl.theory.numbers import ACCURACY, REPLICABILITY
 from replicable_rl.wording import apart, number
@@ -118,10 +119,10 @@ class Plan(Displayed, Generic[N]):
             accuracy = replace(accuracy, conditions=(*to_settle, *accuracy.conditions))
         elif broken:
             missing[ACCURACY] = "; ".join([*filter(None, [missing.get(ACCURACY)]), *broken])
-        made = [claim for claim in (accuracy, replicability) if claim is not None and claim.about not in missing]
-        if good_seed and of_this_seed is not None:
-            made.append(of_this_seed)
-        claims = Claims(tuple(made), missing).under(self.shape.conditions).beside(self.gain)
+        of_this_seed = of_this_seed if good_seed else None
+        made = (accuracy, replicability, of_this_seed)
+        proved = [claim for claim in made if claim and (claim is of_this_seed or claim.about not in missing)]
+        claims = Claims(tuple(proved), missing).under(self.shape.conditions).beside(self.gain)
         claims = claims.about_an_estimate() if self.shape.estimated else claims
         return claims if self.by is None else claims.stated_by(self.by)
 
@@ -133,7 +134,7 @@ class Plan(Displayed, Generic[N]):
     def _missing(self) -> dict[str, str]:
         """Why nothing is claimed about accuracy, or about replicability."""
         promised = [claim for claim in self._promises[:2] if claim is not None]
-        missing = {one.about: self._why_not(one) for one in promised if not self.numbers.proves(one.about)}
+        missing = {claim.about: self._why_not(claim) for claim in promised if not self.numbers.proves(claim.about)}
         if len(promised) < 2:
             missing[REPLICABILITY] = "this algorithm promises nothing about a second run"
         return missing
@@ -172,14 +173,12 @@ class Promise(Algorithm, Generic[N]):
     _check: ClassVar[Callable[..., dict[str, Any]]]  # returns parameters as they count, or refuses them
 
     def __post_init__(self) -> None:
-        given = {field.name: field for field in fields(self)}  # type: ignore[arg-type]  # subclasses are dataclasses
-        for name, field in given.items():
-            if vars(self)[name] is None and field.default is MISSING:
-                raise InvalidInput(f"{type(self).__name__}: {name} must be given, got None.")
+        for field in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            if vars(self)[field.name] is None and field.default is MISSING:
+                raise InvalidInput(f"{type(self).__name__}: {field.name} must be given, got None.")
         with speaking_as(type(self).__name__):
             checked = self._check(**self._parameters())  # now, not at the first run
-        for name in checked.keys() & given.keys():
-            object.__setattr__(self, name, checked[name])
+        put(self, **{name: checked[name] for name in checked.keys() & vars(self).keys()})
 
     def plan(self, source: Source) -> Plan[N]:
         """Return what a run on this source will do, and what may be claimed of it."""

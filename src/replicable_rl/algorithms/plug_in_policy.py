@@ -25,7 +25,7 @@ from replicable_rl.problem.source import Episodic, Generative, Recorded, Source
 from replicable_rl.progress import track
 from replicable_rl.rules import AffordableTolerance, Cuts, Decision, EmpiricalModel, Margin, Rule, Tuning, as_rule
 from replicable_rl.rules.model import threshold
-from replicable_rl.rules.publishing import choose_cuts
+from replicable_rl.rules.published import choose_cuts
 from replicable_rl.rules.rule import decided_by
 from replicable_rl.runs import (
     CERTIFICATE,
@@ -38,6 +38,7 @@ from replicable_rl.runs import (
     StatusCode,
     asks_for_nothing,
 )
+from replicable_rl.runs.specs import put
 from replicable_rl.theory import PlugInNumbers, Units, decisions, plug_in_policy
 from replicable_rl.theory.decisions import EXACT, LEAST, PROVED, SPENT, check_plug_in
 from replicable_rl.theory.numbers import ACCURACY, MOST, REPLICABILITY
@@ -65,7 +66,7 @@ class Ignored(NamedTuple):
     actions: NDArray[np.int64]
 
 
-class Decided(NamedTuple):
+class Conclusion(NamedTuple):
     """What a rule decided, on which model, and which states were ignored."""
 
     decision: Decision
@@ -119,7 +120,7 @@ class PlugInPolicy(Promise[PlugInNumbers]):
 
     def __post_init__(self) -> None:
         with speaking_as(type(self).__name__):
-            object.__setattr__(self, "rule", as_rule(self.rule))
+            put(self, rule=as_rule(self.rule))
         super().__post_init__()
 
     @property
@@ -154,10 +155,10 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         return super()._parameters() | {"rule": self.decider.id, "parameter": self.decider.parameter}
 
     def _numbers(self, shape: Shape) -> PlugInNumbers:
-        given, rows = self._parameters(), shape.rows
-        horizon, budget = given.pop("horizon"), given.pop("budget")
-        given |= {"n_states": shape.n_states, "n_actions": shape.n_actions, "gamma": shape.gamma}
-        given |= {"known_rewards": shape.known_rewards, "allowed_pairs": shape.pairs}
+        sizes = {"n_states": shape.n_states, "n_actions": shape.n_actions, "gamma": shape.gamma}
+        sizes |= {"known_rewards": shape.known_rewards, "allowed_pairs": shape.pairs}
+        parameters, rows = self._parameters() | sizes, shape.rows
+        horizon, budget = parameters.pop("horizon"), parameters.pop("budget")
         if rows is not None:
             if self.samples is not None or budget is not None:
                 raise InvalidInput(
@@ -173,9 +174,9 @@ class PlugInPolicy(Promise[PlugInNumbers]):
                     f"{horizon} steps, got {budget}. Raise budget, or lower horizon, the steps of an episode."
                 )
         else:
-            return plug_in_policy(**given, budget=budget)
+            return plug_in_policy(**parameters, budget=budget)
         most = max(budget, shape.n_states * shape.n_actions)  # it need not try every pair
-        numbers = plug_in_policy(**given, budget=most)
+        numbers = plug_in_policy(**parameters, budget=most)
         return replace(numbers, budget=budget, spent=SPENT * self.epsilon, horizon=horizon, recorded=rows is not None)
 
     def _promises(self, shape: Shape, numbers: PlugInNumbers) -> Promises:
@@ -224,8 +225,8 @@ class PlugInPolicy(Promise[PlugInNumbers]):
             claims = claims.beside(model.gain)
             if model.best.value.any() and model.gain <= self.epsilon and plan.numbers.spent > 0.0:
                 claims = replace(claims, gain=model.gain)
-        said = "; ".join(_sentences(source, decided, plan.numbers, samples, claims.gain))
-        return Run.of(outputs, status=Status(StatusCode.COMPLETED, said), claims=claims, samples=samples)
+        sentence = "; ".join(_sentences(source, decided, plan.numbers, samples, claims.gain))
+        return Run.of(outputs, status=Status(StatusCode.COMPLETED, sentence), claims=claims, samples=samples)
 
     def estimate(self, source: Any, plan: Plan[PlugInNumbers], rng: np.random.Generator) -> tuple[EmpiricalModel, int]:
         """Return the empirical model of one batch of fresh samples, and how many they are."""
@@ -239,7 +240,7 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         seen = _collect(source, plan.samples, numbers.horizon, rng)
         return EmpiricalModel(source, seen), seen.steps
 
-    def decide(self, model: EmpiricalModel, plan: Plan[PlugInNumbers], shared: SharedRandomness) -> Decided:
+    def decide(self, model: EmpiricalModel, plan: Plan[PlugInNumbers], shared: SharedRandomness) -> Conclusion:
         """Return what the rule decides on a model; a pure function of the model and the shared numbers.
 
         In a log, pairs with fewer samples than a shared random threshold are left out of the model.
@@ -254,10 +255,10 @@ class PlugInPolicy(Promise[PlugInNumbers]):
                 decision = decided_by(rule, model, shared, tuning._replace(ignored=ignored.states))
                 left = _left_at_default(decision, ignored, model, tuning, shared)
                 if left is not None:
-                    return Decided(left, model, ignored)
-        return Decided(decided_by(rule, model, shared, tuning), model, None)
+                    return Conclusion(left, model, ignored)
+        return Conclusion(decided_by(rule, model, shared, tuning), model, None)
 
-    def _is_sure(self, decided: Decided, numbers: PlugInNumbers) -> bool:
+    def _is_sure(self, decided: Conclusion, numbers: PlugInNumbers) -> bool:
         """Whether a second run would decide alike, as far as these data can tell."""
         if not numbers.is_known or self.delta >= 0.5:
             return False
@@ -277,7 +278,7 @@ class PlugInPolicy(Promise[PlugInNumbers]):
 
 
 def _sentences(
-    source: Any, decided: Decided, numbers: PlugInNumbers, samples: int, gain: float | None
+    source: Any, decided: Conclusion, numbers: PlugInNumbers, samples: int, gain: float | None
 ) -> Iterator[str]:
     """Say what was decided on what data, what the data did not reach, and whether anything was asked."""
     decision, model, ignored = decided

@@ -75,13 +75,13 @@ def as_rule(value: Any) -> Rule:
     if not isinstance(name, str) or name not in SHIPPED:
         hint = did_you_mean(name, SHIPPED) if isinstance(name, str) else " Cuts are followed by PublishedCuts(cuts)."
         raise InvalidInput(f"rule: rule must be one of {', '.join(SHIPPED)}, or a Rule, got {shown(value)}.{hint}")
-    has = [field.name for field in fields(SHIPPED[name])]
-    if others := settings.keys() - set(has):
-        raise InvalidInput(f"rule: {name} has no setting {min(others)}. It has: {', '.join(has) or 'none'}.")
+    names = [field.name for field in fields(SHIPPED[name])]
+    if unknown := settings.keys() - set(names):
+        raise InvalidInput(f"rule: {name} has no setting {min(unknown)}. It has: {', '.join(names) or 'none'}.")
     if name == PublishedCuts.id and not isinstance(settings.get("cuts"), Cuts):
         raise InvalidInput(
             "rule: published cuts must be given: an id, or their digest, does not hold them. Give "
             "rule=rules.PublishedCuts(cuts), or the .npz file of the cuts."
         )
-    made: Rule = SHIPPED[name](**settings)
-    return made
+    rule: Rule = SHIPPED[name](**settings)
+    return rule

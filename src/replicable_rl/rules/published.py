@@ -1,22 +1,38 @@
-"""Published cuts: one tolerance for each state, which the first lab chooses and everybody after it uses.
+r"""Published cuts: one tolerance for each state, which the first lab chooses and everybody after it uses.
 
 The first lab chooses an order of actions and a cut r(s) for every state, so that on its own data the gaps keep their
-distance from the cuts (`publishing.py`). The second lab takes the first action with gap(s, a) <= r(s), **on its own
-data**. Where the room exceeds both labs' errors together, the two policies are identical, whatever rho would have been.
-This is another definition than the paper's: what is shared depends on the first sample (certificate replicability,
-Dixon, Pavan, Vander Woude and Vinodchandran 2023).
+distance from the cuts. The second lab takes the first action with gap(s, a) <= r(s), **on its own data**. Where the
+room exceeds both labs' errors together, the two policies are identical, whatever rho would have been. This is another
+definition than the paper's: what is shared depends on the first sample (certificate replicability, Dixon, Pavan, Vander
+Woude and Vinodchandran 2023).
 
 Nobody need trust the publisher: who finds that the cuts cost more than epsilon on the own data does not follow them.
 An estimated loss is noisy, and too high, since the best value on the data is: so the data must speak against the cuts
 by two standard deviations of it.
+
+*How the first lab chooses the cuts.* Let gap(s, a) be on its own data, and sd(s, a) about its noise. In the order in
+which actions are preferred, a state can be made to take an action whose gap is smaller than those of all actions before
+it, by a cut between them:
+
+    take a if gap(s, a) <= r(s),   room(s, a) = max over r(s) of the least distance from r(s), in standard deviations.
+
+The first action of all can have as much room as one likes; it gets eight deviations. An action that leaves more room
+costs more, and states share one budget. At a price of loss, every state takes the action with the least
+
+    (probability that two labs differ here)  +  price * (share of the state) * gap(s, a).
+
+As the price falls, more is lost and less left to chance, until others would find the cuts too dear on their own data.
+Of all prices, and of two orders, those cuts are published with which two labs are least likely to differ; where that
+is next to certain, those of them that lose least.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -27,13 +43,31 @@ from replicable_rl.problem.table import Labels
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.affordable import AffordableTolerance
 from replicable_rl.rules.model import EmpiricalModel, Floats, Integers
-from replicable_rl.rules.rule import Decision, Margin, Rule, Tuning, check_order, first_within, never, surely_within
+from replicable_rl.rules.rule import (
+    Decision,
+    Margin,
+    Rule,
+    Tuning,
+    check_order,
+    first_within,
+    never,
+    surely_within,
+    usual_order,
+)
 from replicable_rl.runs import ObjectSpec
-from replicable_rl.theory import decisions
-from replicable_rl.wording import number, plural
+from replicable_rl.runs.specs import put
+from replicable_rl.theory.decisions import DOUBT, PUBLISHED, ROUNDING
+from replicable_rl.wording import listed, number, plural
 
+_TRIALS = 32  # of noise, by which the room of a cut is judged
+_CLOSEST = 1e-6  # of the largest deviation: no gap is known better
+_BOTH = math.sqrt(2.0)  # a gap of this lab and one of another: both are noisy
+_PRICES = 2.0 ** np.arange(12.0, -12.5, -0.5)  # of all that may be lost
+_ENOUGH = 8.0  # deviations: a lab whose data say more than that against an action does not take it
+_CLOSE = 1e-3  # of what may be lost: how closely losses are computed
+_CERTAIN = 0.01  # how likely two labs may be to differ: it is not worth a loss to lower that
+_COVERED = 1e-3  # of what may be lost: actions that save less need no place of their own in the order
 _FEW = 50  # samples: a deviation that n of them tell is off by one part in sqrt(2(n - 1)), a tenth
-_LOG = "process"  # the id of what a log is a sample of
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +89,8 @@ class Cuts(Artifact):
 
     def __post_init__(self) -> None:
         order, names = check_order("Cuts", self.order), self.names
-        tolerances, policy, margins = (
-            check_numbers("Cuts", name, vars(self)[name]).copy() for name in ("tolerances", "policy", "margins")
-        )
+        columns = ("tolerances", "policy", "margins")
+        tolerances, policy, margins = (check_numbers("Cuts", name, vars(self)[name]).copy() for name in columns)
         if tolerances.ndim != 1 or not tolerances.size or not tolerances.shape == policy.shape == margins.shape:
             raise InvalidInput(
                 f"Cuts: there must be one tolerance, action and margin for every state, got {tolerances.size}, "
@@ -68,12 +101,11 @@ class Cuts(Artifact):
         if names is not None and (len(names.states or ()), len(names.actions or ())) != (policy.size, len(order)):
             raise InvalidInput(f"Cuts: names must hold one for every state and action, got {shown(names)}.")
         samples = check_real("Cuts", "samples", self.samples, low=0.0, high=math.inf, rule="a number >= 0")
-        columns = {"tolerances": tolerances, "policy": policy.astype(np.int64), "margins": margins}
-        for column in columns.values():
-            column.setflags(write=False)
-        epsilon = check_share("Cuts", "epsilon", self.epsilon)
-        for name, value in {**columns, "order": order, "epsilon": epsilon, "samples": samples}.items():
-            object.__setattr__(self, name, value)
+        arrays = tolerances, policy.astype(np.int64), margins
+        for array in arrays:
+            array.setflags(write=False)
+        put(self, **dict(zip(columns, arrays, strict=True)))
+        put(self, order=order, epsilon=check_share("Cuts", "epsilon", self.epsilon), samples=samples)
 
     def __repr__(self) -> str:
         of = self.problem.text if self.names is None else "a log"
@@ -126,7 +158,7 @@ class PublishedCuts(Rule):
 
     cuts: Cuts
 
-    id: ClassVar[str] = decisions.PUBLISHED
+    id: ClassVar[str] = PUBLISHED
     published: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -150,18 +182,12 @@ class PublishedCuts(Rule):
         published, sizes = (self.cuts.tolerances.size, len(self.cuts.order)), (problem.n_states, problem.n_actions)
         if published == sizes and theirs == ours:
             return
-        what = f"the cuts are of {theirs.text}, and this is {ours.text}. Use cuts of this problem"
-        if published != sizes:
-            what = (
-                f"the cuts are for {published[0]} states and {published[1]} actions, the problem has {sizes[0]} and "
-                f"{sizes[1]}. Use cuts of this problem, and read a log with the states=... and actions=... of the cuts"
-            )
-        elif theirs.id == ours.id == _LOG:
-            there, here = theirs.params, ours.params
-            name = next(name for name in {**there, **here} if there.get(name) != here.get(name))
-            option = {"ends": "done", "names": "states=... and actions"}.get(name, name)
-            what = f"{name} differ in the process of the cuts. Read the log with the same {option}=..., as they did"
-        raise InvalidInput(f"PublishedCuts: {what}.")
+        differ = [name for name in {**theirs.params, **ours.params} if theirs.params.get(name) != ours.params.get(name)]
+        raise InvalidInput(
+            f"PublishedCuts: the cuts are of {theirs.text}, for {published[0]} states and {published[1]} actions, and "
+            f"this is {ours.text}, with {sizes[0]} and {sizes[1]}; they differ in {listed(differ) or 'their ids'}. Use "
+            "cuts of this problem, or read a log with the options of the log that the cuts are of."
+        )
 
     def decide(self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning) -> Decision:
         """Follow the cuts, unless these data speak against them: they cost too much, beyond doubt."""
@@ -170,7 +196,7 @@ class PublishedCuts(Rule):
         policy = first_within(*compared)
         affordable, lost = model.loses_at_most(policy, limit, tuning.over)
         if doubtful := not affordable:
-            limit += decisions.DOUBT * model.loss_deviation(policy, tuning.over)
+            limit += DOUBT * model.loss_deviation(policy, tuning.over)
             affordable, lost = model.loses_at_most(policy, limit, tuning.over)
         if not affordable:
             own = AffordableTolerance(self.order).decide(model, shared, tuning)
@@ -186,3 +212,115 @@ class PublishedCuts(Rule):
             return clear and surely_within(margin, *compared)
 
         return Decision({"policy": policy}, sure, lost, said)
+
+
+def choose_cuts(model: EmpiricalModel, tuning: Tuning, order: tuple[int, ...] | None = None) -> Cuts:
+    """Return the order, if none is given, and the cuts with which two other labs are least likely to differ."""
+    # Noise of random signs, followed through the model: always the same signs, so that two labs see nearly the same.
+    signs = SharedRandomness(0).uniform("decide/sign", shape=(model.visits.size, _TRIALS))
+    noise = model.following.noise(model.best.policy, model.noise.reshape(-1, 1) * np.where(signs < 0.5, -1.0, 1.0))
+    noise = np.maximum(noise, _CLOSEST * float(noise.max()) + ROUNDING)
+    share = np.ones(model.n_states) if tuning.over == "worst" else model.state_shares(tuning.spent)
+    orders = [usual_order(model.n_actions) if order is None else np.array(order)]
+    if order is None:
+        orders.append(_covering_order(model, share, tuning.spent, orders[0]))
+    candidates: list[_Candidate] = []
+    for ignored in (tuning.ignored, None):  # an order may begin with another action than was thought of
+        few = tuning._replace(ignored=ignored)
+        candidates = candidates or [cuts for each in orders for cuts in _candidates(model, few, noise, share, each)]
+    best = min(candidates, key=lambda cuts: (max(cuts.differ, _CERTAIN), cuts.lost))
+    actions = tuple(best.order.tolist())
+    return Cuts(best.tolerances, best.policy, best.room, actions, model.spec, tuning.spent, model.fewest)
+
+
+class _Candidate(NamedTuple):
+    """Cuts, about how likely two labs are to differ that follow them, and what they lose."""
+
+    differ: float
+    lost: float
+    tolerances: Floats
+    policy: Integers
+    room: Floats
+    order: Integers
+
+
+def _candidates(
+    model: EmpiricalModel, tuning: Tuning, noise: Floats, share: Floats, order: Integers
+) -> Iterator[_Candidate]:
+    """Yield the cuts in one order at falling prices, from the best actions on, while they are affordable.
+
+    ``noise``, (S, A), is that of gaps, and ``share``, (S,), what a gap costs in each state.
+    """
+    from scipy.special import ndtr  # takes longer to load than all the rest
+
+    gap, spent, over = model.gap, tuning.spent, tuning.over
+    states, ignored, last = np.arange(model.n_states), tuning.ignored, np.full(model.n_states, -1)
+    free = spent * (1.0 - model.gamma)  # a gap that may be lost in every step
+    cut, room = widest(gap, noise, order, free)
+    differ = np.where(room >= 0.0, 2.0 * ndtr(-room / _BOTH), np.inf)
+    cost = share[:, None] * np.where(np.isfinite(gap), gap, 0.0)
+    dearest = np.where(room >= 0.0, cost, np.inf)  # at an infinite price nothing is lost
+    for score in (dearest, *(differ + price * cost for price in _PRICES / free)):
+        taken = np.argmin(score, axis=1)
+        if np.array_equal(taken, last):
+            continue
+        last, r, left = taken, cut[states, taken], room[states, taken]
+        if ignored is not None:  # they take the first action whatever the data say: nothing is compared
+            r, left = np.where(ignored, 1.0, r), np.where(ignored, np.inf, left)
+        policy = first_within(gap, r, order)
+        lost = model.loss(policy, over, _CLOSE * spent)
+        if lost > (1.0 - 2.0 * _CLOSE) * spent and not np.array_equal(policy, model.best.policy):
+            return
+        off = model.loss_deviation(policy, over) + 2.0**-1000
+        too_dear = 2.0 * float(ndtr((lost - spent - DOUBT * off) / (_BOTH * off)))
+        chance = float(2.0 * ndtr(-left / _BOTH).sum()) + too_dear
+        yield _Candidate(chance, lost, r, policy, left, order)
+
+
+def widest(gap: Floats, noise: Floats, order: Integers, free: float) -> tuple[Floats, Floats]:
+    """Return for each action that a cut can make a state take the cut that leaves most room, and the room; else -1.
+
+    Action t is taken where its gap is within the cut and those of all actions before it are not. Another lab may see
+    any action b ahead of t by ``gap(t) - gap(b)`` and noise: t stays within the cut r for (r - gap(t) + gap(b))/sd
+    deviations, and an action c before t stays outside for (gap(c) - r)/sd(c). Both are equal at the best cut.
+    Before the first action there is none: it has enough room, and a gap of ``free`` more than here at least. The last
+    action is not compared.
+    """
+    cut, room, allowed = np.zeros_like(gap), np.full_like(gap, -1.0), np.isfinite(gap)
+    least = np.full(len(gap), np.inf)  # of the gaps of the actions before t
+    for i, t in enumerate(order.tolist()):
+        own, others = gap[:, t], allowed & (np.arange(order.size) != t)
+        sd = np.sqrt(noise * noise + (noise[:, t] * noise[:, t])[:, None])
+        with np.errstate(invalid="ignore"):  # of actions that are not allowed
+            ahead = np.where(others, own[:, None] - gap + _ENOUGH * sd, -np.inf).max(axis=1)
+            at, most = np.zeros(len(gap)), np.full(len(gap), np.inf)
+            for c in order[:i].tolist():
+                height = np.where(others, (gap[:, c] - own)[:, None] + gap, np.inf) / (sd + noise[:, [c]])
+                height = gap[:, c] / noise[:, c] if i == order.size - 1 else height.min(axis=1)
+                lower = allowed[:, c] & (height < most)
+                at = np.where(lower & (i < order.size - 1), gap[:, c] - height * noise[:, c], at)
+                most = np.where(lower, height, most)
+        is_first, taken = np.isinf(least), own < least
+        at = np.where(is_first, np.maximum(own + free, ahead), np.maximum(at, own))
+        most = np.where(is_first, np.where(others.any(axis=1), _ENOUGH, np.inf), most)
+        cut[:, t], room[:, t] = np.where(taken, at, 0.0), np.where(taken, most, -1.0)
+        least = np.minimum(least, own)
+    return cut, room
+
+
+def _covering_order(model: EmpiricalModel, share: Floats, spent: float, usual: Integers) -> Integers:
+    """Return an order that begins with few actions, one of which is good in nearly every state.
+
+    Each saves most of what those before it leave to be lost. The others follow as usual.
+    """
+    left = np.where(np.isfinite(model.gap), model.gap, 0.0).max(axis=1)
+    order: list[int] = []
+    while len(order) < model.n_actions:
+        saved = share @ np.maximum(left[:, None] - model.gap, 0.0)
+        saved[order] = -1.0
+        best = int(np.argmax(saved))
+        if order and saved[best] <= _COVERED * spent * (1.0 - model.gamma):
+            break
+        order.append(best)
+        left = np.minimum(left, model.gap[:, best])
+    return np.array([*order, *(a for a in usual.tolist() if a not in order)])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from replicable_rl.errors import InvalidInput, check_in_open_interval, shown, speaking_as
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.model import EmpiricalModel, Floats, Integers
-from replicable_rl.runs.specs import Setting
+from replicable_rl.runs.specs import Setting, put
 from replicable_rl.theory.decisions import PROVED, ROUNDING, Sizes
 
 _EXACT = np.zeros((1, 1))  # an error of nothing in all entries
@@ -131,7 +131,7 @@ class Rule(Setting):
     def __post_init__(self) -> None:
         if self.parameter is not None:
             checked = check_in_open_interval(type(self).__name__, self.setting, self.parameter, 0.0, math.inf)
-            object.__setattr__(self, self.setting, checked)
+            put(self, **{self.setting: checked})
 
     @property
     def parameter(self) -> float | None:
@@ -184,7 +184,7 @@ class Ordered(Rule):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.order is not None:
-            object.__setattr__(self, "order", check_order(type(self).__name__, self.order))
+            put(self, order=check_order(type(self).__name__, self.order))
 
     def preferred(self, n_actions: int) -> Integers:
         """Return the order, or the usual one."""
@@ -212,10 +212,9 @@ def check_order(owner: str, order: Sequence[int], n_actions: int | None = None) 
         actions = tuple(map(operator.index, order))
     except TypeError:
         actions = ()
-    many = len(actions) if n_actions is None else n_actions
-    if not actions or sorted(actions) != list(range(many)):
-        of = "every action" if n_actions is None else f"each of the actions 0..{many - 1}"
-        raise InvalidInput(f"{owner}: order must name {of} once, such as (1, 0), got {shown(order)}.")
+    if not actions or sorted(actions) != list(range(n_actions or len(actions))):
+        names = "every action" if n_actions is None else f"each of the actions 0..{n_actions - 1}"
+        raise InvalidInput(f"{owner}: order must name {names} once, such as (1, 0), got {shown(order)}.")
     return actions
 
 
