@@ -674,6 +674,18 @@ class Following:
 
 
 @compiled
+def take_first(
+    gap: Floats, weight: Floats, tolerance: Floats, order: Integers, policy: Integers, first: int, last: int
+) -> None:
+    """policy(s) = the first action of ``order`` with weight(s) gap(s, a) <= tolerance(s), or the last one."""
+    for s in range(first, last):
+        i = 0
+        while i < order.size - 1 and not gap[s, order[i]] * weight[s] <= tolerance[s]:
+            i += 1
+        policy[s] = order[i]
+
+
+@compiled
 def weighted_sum(weight: Floats, x: Floats) -> float:
     """Return the sum of weight * x, compensated (Neumaier 1974): its error does not grow with the number of terms."""
     total, lost = 0.0, 0.0

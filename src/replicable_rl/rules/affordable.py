@@ -38,8 +38,7 @@ class AffordableTolerance(Ordered):
 
     def decide(self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning) -> Decision:
         """Try tolerances from the coarsest on."""
-        from replicable_rl.planning._sweeps import team
-        from replicable_rl.rules import _kernels
+        from replicable_rl.planning._sweeps import take_first, team
 
         u, w = shared.uniform("decide/affordable", shape=2).tolist()
         order, weight = self.preferred(model.n_actions), state_weights(model, tuning)
@@ -49,7 +48,7 @@ class AffordableTolerance(Ordered):
             for x in tolerances(model.sizes, tuning.spent):
                 before, policy = policy, np.empty_like(policy)
                 r.fill(x * (1.0 + u))
-                each(_kernels.first_within, model.gap, weight, r, order, policy)
+                each(take_first, model.gap, weight, r, order, policy)
                 tried[x] = policy
                 if (policy != before).any():
                     affordable, lost = model.loses_at_most(policy, limit, tuning.over, roughly=True)

@@ -226,12 +226,11 @@ def first_within(gap: Floats, tolerance: Floats, order: Integers, weight: Floats
     >>> first_within(np.array([[0.2, 0.1, 0.0]]), np.array([0.15]), np.array([0, 1, 2]))
     array([1])
     """
-    from replicable_rl.planning._sweeps import team
-    from replicable_rl.rules import _kernels
+    from replicable_rl.planning._sweeps import take_first, team
 
     policy, weight = np.empty(len(gap), dtype=np.int64), np.ones(len(gap)) if weight is None else weight
     with team(len(gap)) as each:
-        each(_kernels.first_within, gap, weight, tolerance, order, policy)
+        each(take_first, gap, weight, tolerance, order, policy)
     return policy
 
 
