@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from examples import q_learning, sb3
-from gymnasium.envs.toy_text import FrozenLakeEnv
 
 import replicable_rl as rr
-from replicable_rl.audit import AuditResult
-from replicable_rl.problem import greedy
 from replicable_rl.training import EpisodeReturns, visited_observations
 
 if TYPE_CHECKING:
@@ -19,10 +16,6 @@ if TYPE_CHECKING:
 
 STEPS = 4_000  # of Q-learning
 SMALL = {"dqn": 1_050, "ppo": 500}  # a few updates of the network
-
-
-def same_result(one: AuditResult, two: AuditResult) -> bool:
-    return one.to_json() == two.to_json() and one.text(details=True) == two.text(details=True)
 
 
 # --- Q-learning ------------------------------------------------------------------------------
@@ -42,46 +35,11 @@ def test_q_learning_gives_values_and_policies_and_what_they_are_worth() -> None:
     assert f"q-learning (steps={STEPS})" in str(result)
 
 
-def test_a_full_run_of_q_learning_is_nearly_optimal() -> None:
-    lake = rr.from_gymnasium("FrozenLake-v1", gamma=q_learning.GAMMA)
-    q = q_learning.train(2023, 1)
-    worth = rr.evaluate_policy(lake, greedy(q)).expected_return
-    assert worth > 0.8 * rr.optimal_values(lake).value[0]
-    left, _, right, _ = q[6]  # between two holes
-    assert left == pytest.approx(right, rel=0.2)
-    assert left != right
-
-
 def test_both_seeds_of_q_learning_matter_and_the_same_seeds_give_the_same_bits() -> None:
     tables = [q_learning.train(*seeds, STEPS) for seeds in [(7, 1), (7, 1), (7, 2), (8, 1)]]
     assert np.array_equal(tables[0], tables[1])
     assert not np.array_equal(tables[0], tables[2])
     assert not np.array_equal(tables[0], tables[3])
-
-
-def test_the_shared_seed_is_the_exploration_and_the_sample_seed_is_the_ice(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[int, int]] = []
-    step = FrozenLakeEnv.step
-
-    def recorded(self: FrozenLakeEnv, action: int) -> Any:
-        result: Any = step(self, action)  # type: ignore[no-untyped-call]
-        seen.append((int(action), int(self.s)))
-        return result
-
-    def one_run(shared_seed: int, sample_seed: int) -> tuple[list[int], list[int]]:
-        seen.clear()
-        q_learning.train(shared_seed, sample_seed, 300)
-        return [action for action, _ in seen], [state for _, state in seen]
-
-    monkeypatch.setattr(FrozenLakeEnv, "step", recorded)
-    monkeypatch.setattr(q_learning, "EPSILON", 1.0)  # all exploration: actions do not depend on what was learnt
-    actions, states = one_run(7, 1)
-    other_ice, other_coins = one_run(7, 2), one_run(8, 1)
-    assert other_ice[0] == actions
-    assert other_ice[1] != states
-    assert other_coins[0] != actions
-    monkeypatch.setattr(q_learning, "EPSILON", 0.0)  # no exploration: the shared seed has nothing to say
-    assert one_run(7, 1) == one_run(8, 1) != one_run(7, 2)
 
 
 # --- Stable-Baselines3 -----------------------------------------------------------------------
@@ -97,19 +55,6 @@ def make() -> Callable[..., rr.StableBaselines3]:
         return train
 
     return small
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SMALL)
-def test_two_processes_and_one_find_the_same(name: str, make: Callable[..., rr.StableBaselines3]) -> None:
-    serial, parallel = (sb3.audit(make(name), shared_seeds=2, n_jobs=jobs, episodes=10) for jobs in (1, 2))
-    assert same_result(serial, parallel)
-    assert serial.levels == ("policy",)
-    assert serial.states.per_state.shape == (len(sb3.CELLS),)
-    acts_alike = serial.states.every_look
-    assert acts_alike.low <= acts_alike <= acts_alike.high
-    assert f"stable-baselines3/{name.upper()}" in str(serial)
-    assert f"{acts_alike} of the 11 observations" in " ".join(str(serial).split())
 
 
 def test_the_audit_compares_what_the_policy_does_in_the_cells(make: Callable[..., rr.StableBaselines3]) -> None:

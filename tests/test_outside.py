@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,13 +18,11 @@ import pytest
 import replicable_rl as rr
 from replicable_rl import testing
 from replicable_rl.audit import evidence, read_audits
-from replicable_rl.problem import greedy
-from replicable_rl.registry import ALGORITHMS, PROBLEMS, build
-from replicable_rl.runs import LEVELS, Drawn, ObjectSpec, RunSpec, in_order
+from replicable_rl.registry import build
+from replicable_rl.runs import Drawn, ObjectSpec, RunSpec
 from replicable_rl.runs.specs import algorithm_spec
 from replicable_rl.solve import solve_as
 from tests.commands import Result, run_here
-from tests.documents import store_text
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = Path(sys.executable).parent / "replicable-rl"
@@ -63,11 +60,6 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[rr.Run]:
     return runs
 
 
-def test_the_file_registers_one_thing_of_every_kind(own: ModuleType) -> None:
-    assert {*LEVELS, *PROBLEMS, *ALGORITHMS} >= IDS
-    assert in_order(["policy", "good-actions"]) == ("good-actions", "policy")
-
-
 # --- one run -----------------------------------------------------------------------------------
 
 
@@ -98,11 +90,6 @@ def test_a_source_is_given_in_place_of_its_table(own: ModuleType, kind: Any) -> 
     assert (run.spec.problem, run.spec.sample) == (source.spec, Drawn(1, "own"))
 
 
-def test_a_source_that_does_not_play_is_refused_to_who_needs_episodes(own: ModuleType, doors: rr.TabularMDP) -> None:
-    with pytest.raises(rr.InvalidInput, match=r"^RMax: needs a source that is Episodic, which NumpyCounts is not"):
-        rr.solve(own.NumpyCounts(doors), rr.RMax(0.1, 0.01, 10), shared_seed=1)
-
-
 def test_a_rule_decides_in_place_of_ours(own: ModuleType, doors: rr.TabularMDP) -> None:
     algorithm = rr.PlugInPolicy(0.1, 0.01, 0.2, samples=1000, rule=own.MostTried(0.05))
     runs = [rr.solve(doors, algorithm, shared_seed=seed, sample_seed=1) for seed in (1, 2)]
@@ -111,14 +98,6 @@ def test_a_rule_decides_in_place_of_ours(own: ModuleType, doors: rr.TabularMDP) 
     assert algorithm_spec(algorithm).params["rule"] == {"id": "most-tried", "nearly": 0.05}
     with pytest.raises(rr.InvalidInput, match="rule must be one of"):
         rr.PlugInPolicy(0.1, 0.01, 0.2, samples=9, rule=own.GoodEnough(0.1))  # no Rule
-
-
-def test_save_and_load(doors: rr.TabularMDP, algorithm: Any, tmp_path: Path) -> None:
-    run = rr.solve(doors, algorithm, shared_seed=2023, sample_seed=1)
-    rr.save(run, tmp_path / "run.npz")
-    back = rr.load(tmp_path / "run.npz")
-    assert back == run
-    assert back.output("good-actions").tolist() == run.output("good-actions").tolist()
 
 
 def test_it_conforms(own: ModuleType) -> None:
@@ -137,25 +116,11 @@ def test_it_conforms(own: ModuleType) -> None:
 def test_an_audit_compares_its_levels(doors: rr.TabularMDP, algorithm: Any) -> None:
     result = rr.audit(doors, algorithm, shared_seeds=10)
     assert result.levels == ("good-actions", "policy")
-    for level in result.levels:
-        found = result.agreement(level)
-        assert (found.pairs, found.same) == (10, 10)
+    assert [result.agreement(level).same for level in result.levels] == [10, 10]
     assert [output.tolist() for output in result.outputs("good-actions").values()] == [[[1, 1], [1, 1]]]
-    assert {"good-actions", "policy"} <= set(result.rows()[0])
-    assert {"good-actions", "policy"} == set(result.to_json()["levels"])
     assert result.claim("good-actions").level == "good-actions"
-    with pytest.raises(
-        rr.InvalidInput, match=r"^audit: there is no value to compare; good-enough-v1 produces good-act"
-    ):
+    with pytest.raises(rr.InvalidInput, match="no value"):
         result.agreement("value")
-
-
-def test_a_level_may_agree_where_a_finer_one_does_not(own: ModuleType) -> None:
-    """With a wide tolerance and few samples, the sets of good actions differ more often than the first of them."""
-    result = rr.audit(rr.make("chain-v1"), own.GoodEnough(0.01, calls=30), shared_seeds=40)
-    sets, policies = (result.agreement(level) for level in ("good-actions", "policy"))
-    assert sets.same < policies.same
-    assert sets.same < sets.pairs
 
 
 def test_a_store_resumes_and_extends(
@@ -267,77 +232,6 @@ def test_the_command_line_audits_and_reports(doors: rr.TabularMDP, algorithm: An
         assert name in page
 
 
-def test_a_store_can_be_judged_without_the_file(doors: rr.TabularMDP, algorithm: Any, tmp_path: Path) -> None:
-    path = tmp_path / "own.sqlite"
-    rr.audit(doors, algorithm, shared_seeds=4, store=path)
-    judged = call("audit", "--store", path, plugin=False)
-    assert (judged.code, judged.err) == (0, "")
-    assert "Same policy in 4 of 4 pairs" in judged.out
-
-
-LEVEL_ALONE = """
-from dataclasses import dataclass
-from typing import Any, ClassVar
-import replicable_rl as rr
-
-rr.register(rr.Level("first-reward"))
-
-@rr.register
-@dataclass(frozen=True)
-class FirstReward(rr.Algorithm):
-    calls: int = 3
-    id: ClassVar[str] = "first-reward-v1"
-
-    def solve(self, source: Any, shared: rr.SharedRandomness, rng: Any) -> rr.Run:
-        counts = source.draw(self.calls, rng)
-        return rr.Run.of({"first-reward": counts.count[:2] > 5000}, samples=self.calls * 4)
-"""
-ALONE = ("chain-v1", "first-reward-v1")
-
-
-@pytest.fixture
-def alone(tmp_path: Path) -> Callable[..., Result]:
-    """Commands in a folder whose module has an algorithm that stands for a level of its own, and for no other."""
-    (tmp_path / "level_alone.py").write_text(LEVEL_ALONE, encoding="utf-8")
-
-    def call_there(*arguments: object) -> Result:
-        words = ["--plugin", "level_alone", *map(str, arguments)]
-        return run_here(words, tmp_path, {"COLUMNS": "80", "NO_COLOR": "1"})
-
-    return call_there
-
-
-def test_a_level_alone_is_the_one_that_is_meant(alone: Callable[..., Result], tmp_path: Path) -> None:
-    """Nobody names a level, and the runs have no policy: commands and results judge the level that they have."""
-    seeds = ("--shared-seeds", 20, "--store", "runs.sqlite")
-    made = alone("audit", *ALONE, *seeds, "--require", 0.5)
-    assert (made.code, made.err) == (0, "")
-    said = "Same first-reward in 20 of 20 pairs"
-    assert said in made.out
-    assert "Met: it is at least the required 0.5." in " ".join(made.out.split())
-    for require, code in ((0.5, 0), (0.999, 3)):
-        judged = alone("audit", "--store", "runs.sqlite", "--require", require)
-        assert (judged.code, judged.err) == (code, "")
-        assert said in judged.out
-    told = json.loads(alone("audit", "--store", "runs.sqlite", "--json").out)
-    assert [one["level"] for one in told] == ["first-reward"]
-    with rr.RunStore(tmp_path / "runs.sqlite") as store:
-        (result,) = read_audits(store)
-    assert result.level == "first-reward"
-    assert result.agreement() == result.agreement("first-reward")
-    assert (result.meets(0.5), result.meets(0.999), result.verdict()) == (True, None, True)
-    assert result.claim().level == "first-reward"
-    assert result.classes() == result.classes("first-reward")
-    assert result.class_sizes() == result.class_sizes("first-reward")
-    assert "Met: it is at least the required 0.5." in store_text(tmp_path / "runs.sqlite")
-
-
-def test_a_file_that_is_not_there() -> None:
-    missing = run_here(["--plugin", "examples.nothing", "list"], ROOT)
-    assert missing.code == 2
-    assert missing.err.startswith("replicable-rl: --plugin examples.nothing: cannot be imported (ModuleNotFoundError:")
-
-
 # --- in the program itself, where no module can be imported -----------------------------------------
 
 IN_MAIN = """
@@ -366,32 +260,3 @@ def test_workers_know_what_the_program_itself_registered(algorithm: str, level: 
     (tmp_path / "program.py").write_text(IN_MAIN.replace("ALGORITHM", algorithm), encoding="utf-8")
     ended = subprocess.run([sys.executable, tmp_path / "program.py"], capture_output=True, text=True, check=False)
     assert ended.stdout == f"{level} 4\n", ended.stderr
-
-
-@dataclasses.dataclass(frozen=True)
-class Lying(rr.Algorithm):
-    """Says that its runs have the same of what implies the policy, and takes a policy from its samples."""
-
-    id: ClassVar[str] = "lying-v1"
-
-    def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
-        counts = source.draw(7, rng)
-        policy = greedy(counts.mean(counts.reward).reshape(source.n_states, source.n_actions))
-        return rr.Run.of({"strong": [1], "policy": policy})
-
-
-def test_an_audit_doubts_a_level_that_implies_nothing_of_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(LEVELS, "strong", rr.Level("strong", implies=("policy",)))
-    rng = np.random.default_rng(0)
-    noisy = rr.TabularMDP.from_dense(np.full((3, 2, 3), 1 / 3), rng.random((3, 2, 3)), gamma=0.9)
-    result = rr.audit(noisy, Lying(), shared_seeds=10)
-    same = result.agreement("policy").same
-    assert same < 10
-    said = (
-        f"10 pairs have the same strong and {same} the same policy, although strong implies policy: one of the two is "
-        "not what its level says."
-    )
-    assert said in result.warnings
-    assert "although strong implies" in " ".join(str(result).split())
-    monkeypatch.setitem(LEVELS, "strong", rr.Level("strong"))
-    assert said not in rr.audit(noisy, Lying(), shared_seeds=10).warnings
