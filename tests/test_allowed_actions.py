@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import replicable_rl as rr
 from replicable_rl.algorithms.phased_vi import iterate
 from replicable_rl.diagnose import calibrate
-from replicable_rl.errors import InvalidMDP
+from replicable_rl.errors import InvalidInput
 from replicable_rl.logs import Dataset
 from replicable_rl.problem import greedy
 from replicable_rl.problem.rows import Rows
@@ -122,7 +122,7 @@ def test_bad_masks_are_refused(name: str) -> None:
 def test_an_allowed_pair_needs_an_outcome() -> None:
     P = np.full((2, 2, 2), 0.5)
     P[1, 0] = 0.0
-    with pytest.raises(InvalidMDP, match=r"row \(state 1, action 0\) is empty\. Make it a self-loop .* allowed="):
+    with pytest.raises(InvalidInput, match=r"row \(state 1, action 0\) is empty\. Make it a self-loop .* allowed="):
         rr.TabularMDP.from_dense(P, np.zeros((2, 2)), gamma=0.9, layout="sas", allowed=[[False, True], [True, True]])
 
 

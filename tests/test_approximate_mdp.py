@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 import replicable_rl as rr
-from replicable_rl.errors import SampleSizeTooLarge
+from replicable_rl.errors import InvalidInput
 from replicable_rl.randomness import sample_stream
 from tests.statistics import ALPHA, SEED
 
@@ -164,5 +164,5 @@ def test_a_claim_is_never_a_mixture() -> None:
     assert coarse.missing["accuracy"].startswith("tolerance=0.5 where the proof needs 0.05; ")
     plain = rr.plan(GRID, rr.ApproximateMDP(0.05, 0.001)).claims()
     assert [(claim.about, claim.kind) for claim in plain] == [("accuracy", "proved")]
-    with pytest.raises(SampleSizeTooLarge, match=r"ReplicableApproximateMDP: calls="):
+    with pytest.raises(InvalidInput, match=r"ReplicableApproximateMDP: calls="):
         rr.solve(GRID, rr.ReplicableApproximateMDP(1e-5, 1e-4, 1e-4, norm="l1"), shared_seed=1, sample_seed=1)

@@ -212,7 +212,7 @@ mdp = rr.make("chain-v1")
 >>> rr.make("chian-v1")
 Traceback (most recent call last):
 ...
-replicable_rl.errors.UnknownId: No problem or algorithm is called 'chian-v1'. Did you mean 'chain-v1'? Name an id of
+replicable_rl.errors.InvalidInput: No problem or algorithm is called 'chian-v1'. Did you mean 'chain-v1'? Name an id of
 `replicable-rl list`, a Gymnasium id, or a saved .npz file.
 ```
 

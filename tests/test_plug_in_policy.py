@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 import replicable_rl as rr
-from replicable_rl.errors import InvalidFile, InvalidInput, SampleSizeTooLarge
+from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.files import Parts
 from replicable_rl.logs import Dataset, Process
 from replicable_rl.planning import optimal_values
@@ -568,14 +568,12 @@ def test_refusals(call: Callable[[], Any], said: str) -> None:
 
 
 def test_a_run_that_would_not_end_names_what_fits() -> None:
-    text = refused(solved(simulator(budget=1000)), SampleSizeTooLarge)
+    text = refused(solved(simulator(budget=1000)), InvalidInput)
     assert "With samples=250 it would fit" in text
     rr.solve(simulator(budget=1000), plug_in(samples=250), shared_seed=1, sample_seed=1)
-    assert "With samples=250 it would fit" in refused(solved(simulator(budget=1000), samples=251), SampleSizeTooLarge)
-    assert "With budget=1000 it" in refused(solved(simulator(budget=1000), budget=5000), SampleSizeTooLarge)
-    assert "With budget=1000 it" in refused(solved(lake(budget=1000), budget=5000), SampleSizeTooLarge)
-    assert "With budget=1000 it" in refused(
-        lambda: rr.publish(lake(budget=1000), plug_in(budget=5000)), SampleSizeTooLarge
-    )
-    assert "samples=1e+30 is asked for" in refused(solved(samples=10**30), SampleSizeTooLarge)
-    assert "budget=1e+30 is asked for" in refused(solved(budget=10**30, horizon=9), SampleSizeTooLarge)
+    assert "With samples=250 it would fit" in refused(solved(simulator(budget=1000), samples=251), InvalidInput)
+    assert "With budget=1000 it" in refused(solved(simulator(budget=1000), budget=5000), InvalidInput)
+    assert "With budget=1000 it" in refused(solved(lake(budget=1000), budget=5000), InvalidInput)
+    assert "With budget=1000 it" in refused(lambda: rr.publish(lake(budget=1000), plug_in(budget=5000)), InvalidInput)
+    assert "samples=1e+30 is asked for" in refused(solved(samples=10**30), InvalidInput)
+    assert "budget=1e+30 is asked for" in refused(solved(budget=10**30, horizon=9), InvalidInput)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.errors import SampleSizeTooLarge
+from replicable_rl.errors import InvalidInput
 from replicable_rl.problem import simulator as module
 from replicable_rl.randomness import sample_stream
 from replicable_rl.rules import EmpiricalModel
@@ -292,9 +292,9 @@ def test_a_budget_is_kept_before_and_during_a_run() -> None:
         return state, 0.0
 
     problem = small(counted, budget=100)
-    with pytest.raises(SampleSizeTooLarge, match="102 steps"):
+    with pytest.raises(InvalidInput, match="102 steps"):
         problem.draw(51, sample_stream(1))
-    with pytest.raises(SampleSizeTooLarge, match=r"^PhasedVI: .* 102 steps"):
+    with pytest.raises(InvalidInput, match=r"^PhasedVI: .* 102 steps"):
         rr.solve(problem, rr.PhasedVI(0.2, 0.05, calls=17, iterations=3), shared_seed=1, sample_seed=1)
     assert steps == 0
     rr.solve(problem, rr.PhasedVI(0.2, 0.05, calls=10, iterations=5), shared_seed=1, sample_seed=1)

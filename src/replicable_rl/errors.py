@@ -36,20 +36,8 @@ class InvalidInput(ValueError):
         super().__init__(text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 3 :]}")
 
 
-class InvalidMDP(InvalidInput):
-    """The arrays do not describe a Markov decision process."""
-
-
 class InvalidFile(InvalidInput):
     """A file cannot be read as what it should be, or would be overwritten."""
-
-
-class UnknownId(InvalidInput):
-    """No problem or algorithm is registered under this id."""
-
-
-class SampleSizeTooLarge(InvalidInput):
-    """More samples were asked for than a 64-bit count can hold."""
 
 
 def needs(module: str, *, extra: str, who: str) -> Any:
@@ -126,23 +114,21 @@ def check_flag(owner: str, name: str, value: object) -> bool:
     return bool(value)
 
 
-def check_numbers(
-    owner: str, name: str, values: object, *, refusal: type[InvalidInput] = InvalidInput
-) -> NDArray[np.float64]:
+def check_numbers(owner: str, name: str, values: object) -> NDArray[np.float64]:
     """Return numbers as an array of floats; what is masked is refused."""
     try:
         array = np.asarray(values)
     except Exception:  # whatever somebody's object raises
         array = np.asarray(None)
     if array.dtype.kind not in "fiub" or is_masked(values):
-        raise refusal(f"{owner}: {name} must be an array of numbers, got {shown(values)}.")
+        raise InvalidInput(f"{owner}: {name} must be an array of numbers, got {shown(values)}.")
     return array.astype(np.float64, copy=False)
 
 
 def is_masked(values: object) -> bool:
     """Whether an array, or one in a list, may hide some of its elements."""
     inside = values if isinstance(values, (list, tuple)) else ()
-    return isinstance(values, np.ma.MaskedArray) or any(isinstance(one, np.ma.MaskedArray) for one in inside)
+    return isinstance(values, np.ma.MaskedArray) or any(isinstance(item, np.ma.MaskedArray) for item in inside)
 
 
 def shown(value: object, longest: int = 70) -> str:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean, shown
+from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.files import Artifact, Name, load_artifact, replacing, write_artifact
 from replicable_rl.logs import Dataset
 from replicable_rl.problem import shipped as problems
@@ -177,7 +177,7 @@ def _from_gymnasium(spec: ObjectSpec) -> TabularMDP:
     registered = registered_envs()
     if env == spec.id and env not in registered:
         hint = did_you_mean(env, [*PROBLEMS, *ALGORITHMS, *registered])
-        raise UnknownId(
+        raise InvalidInput(
             f"No problem or algorithm is called {shown(env, 200)}.{hint} Name an id of `replicable-rl list`, a "
             "Gymnasium id, or a saved .npz file."
         )
@@ -210,5 +210,5 @@ def make(id: str, /, **params: Any) -> TabularMDP:
     """
     problem = build(ObjectSpec(id, params))
     if not isinstance(problem, TabularMDP):
-        raise UnknownId(f"{id} is an algorithm, and no problem. `replicable-rl list` shows both.")
+        raise InvalidInput(f"{id} is an algorithm, and no problem. `replicable-rl list` shows both.")
     return problem

@@ -15,7 +15,7 @@ import numpy as np
 
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.algorithms.plan import Plan
-from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, shown
+from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.logs import Dataset
 from replicable_rl.planning import gain
 from replicable_rl.problem.source import Episodic, Generative, Recorded, Source, as_source
@@ -174,7 +174,7 @@ def _refuse_endless(source: Source, algorithm: Algorithm) -> None:
         return
     size = _affordable(source, algorithm, source.budget)
     remedy = f"With {size} it would fit, and less would be claimed" if size else "It cannot fit"
-    raise SampleSizeTooLarge(
+    raise InvalidInput(
         f"{type(algorithm).__name__}: a run would take {number(planned.samples, 3)} steps of {source.owner}, more than "
         f"its budget of {number(source.budget, 3)}. {remedy}; budget=... of the problem allows more."
     )

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from replicable_rl.canonical import Json, decimal
 from replicable_rl.display import Displayed, described
-from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, speaking_as
+from replicable_rl.errors import InvalidInput, speaking_as
 from replicable_rl.problem.source import Source
 from replicable_rl.runs import FIXED_SEED, THIS_SEED, Algorithm, Claim, Claims, LibraryClaim
 from replicable_rl.runs.specs import put
@@ -215,7 +215,7 @@ class Promise(Algorithm, Generic[N]):
 
     def _refuse_beyond_64_bits(self, name: str, size: int) -> None:
         if size > MAX_CALLS:
-            raise SampleSizeTooLarge(
+            raise InvalidInput(
                 f"{type(self).__name__}: {name}={size:.3g} is asked for, more than the 2**63 - 1 that can be counted. "
                 f"Pass {name}=... (the theorem then proves nothing), or raise what is promised."
             )

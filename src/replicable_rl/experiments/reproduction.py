@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from replicable_rl import report
 from replicable_rl.audit import AuditResult, AuditSpec, run_audits
-from replicable_rl.errors import UnknownId, did_you_mean
+from replicable_rl.errors import InvalidInput, did_you_mean
 from replicable_rl.experiments import catalogue
 from replicable_rl.experiments.errata import errata
 from replicable_rl.experiments.experiment import (
@@ -71,13 +71,13 @@ def chosen(names: Sequence[str]) -> list[Experiment]:
     >>> chosen(["figure3"])
     Traceback (most recent call last):
     ...
-    replicable_rl.errors.UnknownId: reproduce: no experiment is called 'figure3'. Did you mean 'figure2'?
+    replicable_rl.errors.InvalidInput: reproduce: no experiment is called 'figure3'. Did you mean 'figure2'?
     """
     shipped = experiments()
     for name in names:
         if name not in shipped:
             hint = did_you_mean(name, shipped) or f" Known: {', '.join(shipped)}."
-            raise UnknownId(f"reproduce: no experiment is called {name!r}.{hint}")
+            raise InvalidInput(f"reproduce: no experiment is called {name!r}.{hint}")
     return [experiment for name, experiment in shipped.items() if name in names or not names]
 
 

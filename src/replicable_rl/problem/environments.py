@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from replicable_rl.canonical import canonical_json
-from replicable_rl.errors import InvalidInput, UnknownId, check_integer, did_you_mean, needs, shown
+from replicable_rl.errors import InvalidInput, check_integer, did_you_mean, needs, shown
 from replicable_rl.problem.source import BUDGET, Episodic, Stepped, check_gamma
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import track
@@ -53,7 +53,7 @@ def from_gymnasium(env: str | Env[Any, Any], *, gamma: float = 0.99, **make_kwar
     >>> from_gymnasium("FrozenLak-v1")
     Traceback (most recent call last):
     ...
-    replicable_rl.errors.UnknownId: from_gymnasium: no environment is registered as 'FrozenLak-v1'. Did you mean
+    replicable_rl.errors.InvalidInput: from_gymnasium: no environment is registered as 'FrozenLak-v1'. Did you mean
     'FrozenLake-v1'?
     """
     gamma = check_gamma(_OWNER, gamma)
@@ -83,7 +83,7 @@ def make_env(owner: str, env_id: str, make_kwargs: Mapping[str, Any], *, otherwi
             env: Env[Any, Any] = gymnasium.make(env_id, **make_kwargs)
     except gymnasium.error.UnregisteredEnv:
         hint = did_you_mean(env_id, gymnasium.registry) or otherwise
-        raise UnknownId(f"{owner}: no environment is registered as {env_id!r}.{hint}") from None
+        raise InvalidInput(f"{owner}: no environment is registered as {env_id!r}.{hint}") from None
     except Exception as error:  # whatever an environment raises, its own sentence says why
         reason = f"{type(error).__name__}: {str(error).rstrip('.')}"
         raise InvalidInput(f"{owner}: {env_id!r} cannot be made ({reason}).") from error

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.display import short_repr
-from replicable_rl.errors import InvalidMDP, check_numbers
+from replicable_rl.errors import InvalidInput, check_numbers
 from replicable_rl.problem.source import Support
 
 SUM_TOLERANCE = 1e-9
@@ -91,11 +91,11 @@ def _check_layout(rows: Rows, n_rows: int) -> None:
     for (name, array), kinds in zip(rows._asdict().items(), _KINDS.values(), strict=True):
         if array.dtype.kind not in kinds or array.dtype.itemsize > 8:
             numbers = "integers" if kinds == "iu" else "floats"
-            raise InvalidMDP(f"TabularMDP: {name} must hold {numbers}, got {array.dtype}.")
+            raise InvalidInput(f"TabularMDP: {name} must hold {numbers}, got {array.dtype}.")
         if name != "indptr" and array.shape != (n_outcomes,):
-            raise InvalidMDP("TabularMDP: next_state, probability and reward must be flat arrays of one length.")
+            raise InvalidInput("TabularMDP: next_state, probability and reward must be flat arrays of one length.")
     if indptr.shape != (n_rows + 1,) or indptr[0] != 0 or indptr[-1] != n_outcomes or (np.diff(indptr) < 0).any():
-        raise InvalidMDP(
+        raise InvalidInput(
             f"TabularMDP: indptr must rise from 0 to the number of outcomes ({n_outcomes}) in S*A + 1 = "
             f"{n_rows + 1} entries, got shape {indptr.shape}."
         )
@@ -112,7 +112,7 @@ def _restricted(rows: Rows, support: Support) -> Rows:
 def _check_outcomes(rows: Rows, n_states: int, n_actions: int, support: Support) -> None:
     empty = np.flatnonzero((np.diff(rows.indptr) == 0) & support.of_rows)
     if empty.size:
-        raise InvalidMDP(
+        raise InvalidInput(
             f"TabularMDP: every row needs an outcome, row {describe_row(int(empty[0]), n_actions)} is empty. "
             "Make it a self-loop if nothing happens there, or say with allowed=... that the action cannot be taken."
         )
@@ -125,13 +125,13 @@ def _check_outcomes(rows: Rows, n_states: int, n_actions: int, support: Support)
         if bad.any():
             k = int(np.argmax(bad))
             row = describe_row(int(rows.row[k]), n_actions)
-            raise InvalidMDP(f"TabularMDP: {rule}, row {row} has {values[k].item()}.")
+            raise InvalidInput(f"TabularMDP: {rule}, row {row} has {values[k].item()}.")
     with np.errstate(over="ignore"):  # a sum of inf is refused below
         sums = _row_sums(rows)
     wrong = np.flatnonzero(~(np.abs(sums - 1.0) <= SUM_TOLERANCE))
     if wrong.size:
         row = describe_row(int(np.flatnonzero(np.diff(rows.indptr))[wrong[0]]), n_actions)
-        raise InvalidMDP(
+        raise InvalidInput(
             f"TabularMDP: probabilities must sum to 1 within {SUM_TOLERANCE:g}, row {row} sums to "
             f"{sums[wrong[0]]:.12g} ({wrong.size} rows are wrong). Rescale the row or add the missing outcome."
         )
@@ -198,21 +198,21 @@ def outcome_rows(outcomes: Outcomes) -> tuple[Rows, int]:
             flat.extend(() if row is None else row)
             ends.append(len(flat))
     except TypeError:
-        raise InvalidMDP(f"TabularMDP: {form}.") from None
+        raise InvalidInput(f"TabularMDP: {form}.") from None
     if len(lengths) > 1:
-        raise InvalidMDP(
+        raise InvalidInput(
             f"TabularMDP: every state must have the same number of actions, got {min(lengths)} and {max(lengths)}. "
             "Write None for an action that is not allowed."
         )
     n_actions, indptr, table = max(lengths, default=0), np.array(ends), _floats("outcomes", flat)
     if table.shape != (len(flat), 3) and flat:
-        raise InvalidMDP(f"TabularMDP: {form}.")
+        raise InvalidInput(f"TabularMDP: {form}.")
     probability, successor, reward = table.reshape(-1, 3).T.copy()
     bad = ~((successor >= 0) & (successor < n_states) & (successor == np.floor(successor)))
     if bad.any():
         k = int(np.argmax(bad))
         name = describe_row(int(np.searchsorted(indptr, k, side="right")) - 1, n_actions)
-        raise InvalidMDP(f"TabularMDP: next states must lie in 0..{n_states - 1}, row {name} has {flat[k][1]}.")
+        raise InvalidInput(f"TabularMDP: next states must lie in 0..{n_states - 1}, row {name} has {flat[k][1]}.")
     return Rows(indptr, successor.astype(np.int32), probability, reward), n_actions
 
 
@@ -223,7 +223,7 @@ def dense_rows(P: Any, R: Any, layout: Layout | None) -> tuple[Rows, int]:
     if layout is None and (len(fits) == 1 or table.shape == (1, 1, 1)):
         layout = "sas" if "sas" in fits else "ass"
     if layout not in fits:
-        raise InvalidMDP(
+        raise InvalidInput(
             f"TabularMDP: P must be (S, A, S), layout='sas', or (A, S, S), layout='ass'; got {layout=} and shape "
             f"{table.shape}. Name the layout where both fit."
         )
@@ -244,7 +244,7 @@ def sparse_rows(P: Any, R: Any) -> tuple[Rows, int]:
 
     are_sparse = isinstance(P, (list, tuple)) and len(P) > 0 and all(map(scipy.sparse.issparse, P))
     if not are_sparse or {matrix.shape for matrix in P} != {(P[0].shape[0],) * 2}:
-        raise InvalidMDP("TabularMDP: P must be a list of sparse (S, S) matrices, one for each action.")
+        raise InvalidInput("TabularMDP: P must be a list of sparse (S, S) matrices, one for each action.")
     tables = [scipy.sparse.coo_array(matrix) for matrix in P]
     n_states, n_actions = tables[0].shape[0], len(tables)
     action = np.repeat(np.arange(n_actions), [table.nnz for table in tables])
@@ -261,11 +261,11 @@ def _by_pair(rewards: NDArray[np.float64], n_states: int, n_actions: int) -> NDA
     if rewards.shape == (n_states,):
         return np.repeat(rewards[:, None], n_actions, axis=1)
     if rewards.shape != (n_states, n_actions):
-        raise InvalidMDP(
+        raise InvalidInput(
             f"TabularMDP: R must have shape (S,), (S, A) = ({n_states}, {n_actions}) or that of P, got {rewards.shape}."
         )
     return rewards
 
 
 def _floats(name: str, values: Any) -> NDArray[np.float64]:
-    return check_numbers("TabularMDP", name, values, refusal=InvalidMDP)
+    return check_numbers("TabularMDP", name, values)

@@ -23,7 +23,7 @@ import numpy as np
 
 from replicable_rl.canonical import array_digest
 from replicable_rl.display import Displayed, described
-from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, check_numbers, check_real, shown
+from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
 from replicable_rl.runs import OURS, provider
 from replicable_rl.sampling import DRAWS, STARTS, STATED, EpisodeCounts, OutcomeCounts, Trust, sums
 from replicable_rl.wording import number
@@ -308,7 +308,7 @@ class Stepped(Source, Displayed):
         """Refuse more steps at once than a whole run may take."""
         if not self.affords(steps):
             texts = f"{number(steps, 3)} steps would be taken, more than budget={number(self.budget, 3)}"
-            raise SampleSizeTooLarge(f"{self}: {texts}. Ask for fewer, or raise it.")
+            raise InvalidInput(f"{self}: {texts}. Ask for fewer, or raise it.")
 
     def __repr__(self) -> str:
         return described(self, f"{self.name}: S={self.n_states}, A={self.n_actions}, gamma={self.gamma:g}")

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.canonical import array_digest
 from replicable_rl.display import short_repr
-from replicable_rl.errors import InvalidInput, InvalidMDP, check_flag, check_integer, is_masked, shown
+from replicable_rl.errors import InvalidInput, check_flag, check_integer, is_masked, shown
 from replicable_rl.files import Artifact, Parts, read_artifact, write_artifact
 from replicable_rl.problem.rows import (
     Layout,
@@ -116,10 +116,10 @@ def check_labels(labels: Labels | None, n_states: int, n_actions: int) -> Labels
     labels = Labels() if labels is None else labels
     for kind, names, size in (("states", labels.states, n_states), ("actions", labels.actions, n_actions)):
         if names is not None and len(names) != size:
-            raise InvalidMDP(f"TabularMDP: labels.{kind} must hold {size} names, got {len(names)}.")
+            raise InvalidInput(f"TabularMDP: labels.{kind} must hold {size} names, got {len(names)}.")
     cells = sum(cell.state is not None for cell in labels.cells())
     if len({len(line) for line in labels.layout or ()}) > 1 or cells > n_states:
-        raise InvalidMDP(f"TabularMDP: labels.layout must have lines of one length, and at most {n_states} states.")
+        raise InvalidInput(f"TabularMDP: labels.layout must have lines of one length, and at most {n_states} states.")
     columns = (labels.states, labels.actions, labels.layout)
     return Labels(*(None if texts is None else tuple(map(str, texts)) for texts in columns))
 
@@ -183,7 +183,7 @@ class TabularMDP(Generative, Episodic, Artifact):
         allowed: ArrayLike | None = None,
     ) -> None:
         if not isinstance(rows, Rows) or any(map(is_masked, rows)):
-            raise InvalidMDP(f"TabularMDP: rows must be Rows of arrays without masks, got {shown(rows)}.")
+            raise InvalidInput(f"TabularMDP: rows must be Rows of arrays without masks, got {shown(rows)}.")
         n_actions = check_integer("TabularMDP", "n_actions", n_actions, low=1, high=2**31 - 1)
         n_states, _ = check_sizes("TabularMDP", (rows.indptr.size - 1) // n_actions, n_actions)  # before it is copied
         labels = check_labels(labels, n_states, n_actions)
@@ -222,7 +222,7 @@ class TabularMDP(Generative, Episodic, Artifact):
         >>> TabularMDP.from_dense(P, R, gamma=0.9)
         Traceback (most recent call last):
         ...
-        replicable_rl.errors.InvalidMDP: TabularMDP: P must be (S, A, S), layout='sas', or (A, S, S),
+        replicable_rl.errors.InvalidInput: TabularMDP: P must be (S, A, S), layout='sas', or (A, S, S),
         layout='ass'; got layout=None and shape (2, 2, 2). Name the layout where both fit.
         """
         rows, n_actions = dense_rows(P, R, layout)
@@ -426,7 +426,7 @@ def _range_of(declared: object, rows: Rows, n_actions: int) -> tuple[float, floa
     low, high = check_range("TabularMDP", declared)
     if smallest < low or largest > high:
         outside = int(np.argmax((rows.reward < low) | (rows.reward > high)))
-        raise InvalidMDP(
+        raise InvalidInput(
             f"TabularMDP: rewards must lie in the declared range [{low:g}, {high:g}], row "
             f"{describe_row(int(rows.row[outside]), n_actions)} has {rows.reward[outside]:g}. Widen reward_range or "
             "mend the reward."

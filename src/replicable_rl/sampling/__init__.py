@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, check_numbers, shown, whole_number
+from replicable_rl.errors import InvalidInput, check_integer, check_numbers, shown, whole_number
 from replicable_rl.theory import MAX_CALLS
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def sums(index: Integers, weight: Floats, size: int) -> Floats:
 def check_calls(owner: str, calls: int, name: str = "calls") -> int:
     """Return ``calls`` if it is a count that 64 bits can hold."""
     if (whole_number(calls) or 0) > MAX_CALLS:
-        raise SampleSizeTooLarge(
+        raise InvalidInput(
             f"{owner}: at most 2**63 - 1 = {MAX_CALLS:.3g} {name} can be counted, got {shown(calls)}. Pass a smaller "
             "number."
         )
