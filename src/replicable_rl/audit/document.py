@@ -229,16 +229,16 @@ def _advice(result: AuditResult, verdict: str) -> str:
     if verdict == "not met" and is_training:
         return "train on more data, or draw more of the training from the shared seed."
     if verdict == "not met" and result.logs is not None:
-        return "see with `diagnose` which states are fragile, and use a rule such as `affordable`."
+        return "diagnose a log to see its fragile states, and use a rule such as affordable."
     if verdict == "undecided" and result.logs is not None:
         return "add logs of the same process."
     return {
         "refuted": "do not rely on the refuted claim.",
-        "not judged": "compare logs of one process; `same_process` says where two logs differ.",
+        "not judged": "audit logs of one process; same_process says where two logs differ.",
         "not shown": "let what a run draws and computes follow from its two seeds alone.",
-        "not met": "see with `compare` which algorithm and rule agree often enough, and from how many samples.",
+        "not met": "compare rules and algorithms to see which one agrees often enough, and from how many samples.",
         "undecided": f"raise shared_seeds to {4 * result.spec.n_seeds}; a store keeps the finished runs.",
-    }.get(verdict, "judge by the agreement that you need, with `meets(0.9)` or --require 0.9.")
+    }.get(verdict, "judge by the agreement that you need, with meets(0.9) or --require 0.9.")
 
 
 def _finest(result: AuditResult, level: str) -> str:
