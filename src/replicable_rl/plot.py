@@ -226,16 +226,13 @@ def agreement(
         raise InvalidInput(f"plot.agreement: names must be a list of {plural(len(rows), 'text')}, got {shown(names)}.")
     (axes,) = _axes("plot.agreement", ax, 1, (7.0, 1.3 + 0.5 * len(rows)))
     with styled():
-        promises = {rho for _, _, rho in rows}
         for y, (_, value, rho) in enumerate(rows):
             axes.plot([value.every_look.low, value.every_look.high], [y, y], color=BLUE, linewidth=1.2)
             axes.plot([value.low, value.high], [y, y], color=BLUE, linewidth=5.0, alpha=0.35)
             axes.plot([value.estimate], [y], "o", color=BLUE)
-            if rho is not None and len(promises) > 1:  # every audit has its own promise, or none
+            if rho is not None:
                 axes.plot([1.0 - rho] * 2, [y - 0.3, y + 0.3], color=GREEN, linewidth=1.8)
                 remark(axes, "1 − ρ", (1.0 - rho, y - 0.3), ha="center", va="bottom", color=GREEN)
-        if len(promises) == 1 and (rho := promises.pop()) is not None:
-            bounded(axes, 1.0 - rho, "1 − ρ ")
         axes.set_yticks(range(len(rows)), [plain_name(name, 48) for name in labels])
         axes.set_ylim(len(rows) - 0.5, -0.75)
         axes.set_xlim(-0.02, 1.02)

@@ -21,9 +21,9 @@ from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.logs import Logs
 from replicable_rl.paper import cited
-from replicable_rl.report import Block, Cell, Facts, Heading, Interval, Intervals, Mark, Policy, Table, Text, Tone
+from replicable_rl.report import Block, Cell, Facts, Heading, Interval, Intervals, Policy, Table, Text, Tone
 from replicable_rl.runs import ObjectSpec, Run, in_order, usual_level
-from replicable_rl.wording import brief, interval, listed, number, number_range, p_value, percent, plural, share
+from replicable_rl.wording import brief, interval, number, number_range, p_value, percent, plural, share
 
 if TYPE_CHECKING:
     from replicable_rl.audit.result import AuditResult
@@ -82,29 +82,19 @@ def summary_of(result: AuditResult) -> list[Block]:
 
 def store_document(results: Sequence[AuditResult]) -> list[Block]:
     """Return the page of several audits: an overview, and a section for every audit."""
-    bars, rows = list[Interval](), list[list[Cell]]()
-    levels = list(reversed(in_order({level for result in results for level in result.levels})))
+    bars, sections = list[Interval](), list[Block]()
     for result in results:
-        level = judged_level(result)
-        verdict = verdict_of(result, level)
-        asked = None if level is None else required(result, level)
+        title, level = title_of(result), judged_level(result)
+        sections += [Heading(title), *document_of(result)[1:]]
         if level is not None:
-            value, label = result.agreement(level).every_look, brief(title_of(result), 90)
-            bars.append(Interval(label, float(value), value.low, value.high, asked, verdict.tone))
-        agreements = [str(result.agreement(each).every_look) if each in result.levels else None for each in levels]
-        size = f"{len(result.runs)} of {result.runs_asked}" if _unfinished(result) else str(len(result.runs))
-        rows.append([brief(title_of(result)), asked, Mark(verdict.word, verdict.tone), *agreements, size])
+            value, tone = result.agreement(level).every_look, verdict_of(result, level).tone
+            name = brief(f"{title}{'' if level == 'policy' else f', {level}'}", 90)
+            bars.append(Interval(name, float(value), value.low, value.high, required(result, level), tone))
     caption = (
         "How often two runs with one shared seed and fresh samples give the same result, with the interval that holds "
         "at every look. The dashed line is the agreement that is required, 1 − ρ unless the audit says otherwise."
     )
-    columns = ["audit", "required", "verdict", *(f"same {level}" for level in levels), "runs"]
-    differing = [result.logs for result in results if result.logs is not None and result.logs.differ]
-    blocks: list[Block] = [Text(process_sentence(logs), "bad") for logs in differing]
-    blocks += [Heading("Overview"), *([Intervals(bars, caption)] if bars else []), Table(columns, rows)]
-    for result in results:
-        blocks += [Heading(title_of(result)), *document_of(result)[1:]]
-    return blocks
+    return [Heading("Overview"), Intervals(bars, caption), *sections]
 
 
 # --- names and sizes ---------------------------------------------------------------------------------
@@ -272,16 +262,15 @@ def process_sentence(logs: Logs) -> str:
     if not logs.differ:
         least = f", smallest {p_value(logs.pairs[0].p_value)}" if logs.pairs else ""
         return f"No difference between the logs was found ({pairs} compared{least}). A small one may be there."
-    names = [[brief(logs.names[i], _NAME) for i in (pair.one, pair.two)] for pair in logs.pairs[:3]]
-    differing = [
-        f"{first} and {second} ({p_value(pair.p_value)}, most of all action {brief(pair.action, _NAME)} in state "
-        f"{brief(pair.state, _NAME)})"
-        for (first, second), pair in zip(names[: logs.differing], logs.pairs, strict=False)
-    ]
+    where = "".join(
+        f", above all {brief(logs.names[pair.one], _NAME)} and {brief(logs.names[pair.two], _NAME)} "
+        f"({p_value(pair.p_value)}) after action {brief(pair.action, _NAME)} in state {brief(pair.state, _NAME)}"
+        for pair in logs.pairs[:1]
+    )
     return (
-        f"THE LOGS COME FROM DIFFERENT PROCESSES: {listed(differing)} differ by more than chance; {logs.differing} of "
-        f"{pairs} do. Different decisions need not be chance, and nothing is shown about replicability. A false alarm "
-        f"comes in {percent(logs.alarm)} of audits."
+        f"THE LOGS COME FROM DIFFERENT PROCESSES: {logs.differing} of {pairs} differ by more than chance{where}. So "
+        "their decisions show nothing about replicability. A false alarm comes in "
+        f"{percent(logs.alarm)} of audits."
     )
 
 
@@ -406,20 +395,13 @@ def _details(result: AuditResult, level: str) -> Iterator[Block]:
         ]
         for name, agreement in result.agreements.items()
     ]
-    about = (
-        "Every look: the interval holds however often shared seeds are added. One look: it holds if their number was "
-        "fixed beforehand."
-    )
-    if result.logs is not None:
-        n = next(iter(result.agreements.values())).independent
-        about = (
-            f"The logs are the evidence, not the shared seeds: they make {plural(n, 'independent comparison')}. Every "
-            "look: the interval holds however often logs are added. One look: it holds if the logs were chosen "
-            "beforehand."
-        )
+    values = next(iter(result.agreements.values())).independent
+    added = "shared seeds" if result.logs is None else "logs"
     caption = (
-        f"{about} Under one shared seed, the modal share is the largest class of identical runs divided by all runs, "
-        "and the unique share is the number of classes divided by all runs; both are means over shared seeds."
+        f"The intervals rest on {plural(values, 'independent value')}. Every look: the interval holds however often "
+        f"{added} are added; one look: it holds if their number was fixed beforehand. Under one shared seed, the modal "
+        "share is the largest class of identical runs divided by all runs, and the unique share is the number of "
+        "classes divided by all runs; both are means over shared seeds."
     )
     columns = ["level", "same", "agreement", "every look", "one look", "modal", "unique", "classes"]
     yield Table(columns, rows, caption, detail=True)
@@ -430,9 +412,8 @@ def _classes(result: AuditResult, level: str) -> Table:
     values = {value.fingerprint: value for value in (result.policies or () if level == "policy" else ())}
     rows: list[list[Cell]] = []
     for group in result.classes(level)[:_ROWS]:
-        value = values.get(group.fingerprint)
-        worth: list[Cell] = [value.expected_return, value.loss] if value is not None else [None, None]
-        rows.append([group.fingerprint[:16], group.runs, group.shared_seeds, *(worth if values else [])])
+        worth = [values[group.fingerprint].expected_return, values[group.fingerprint].loss] if values else []
+        rows.append([group.fingerprint[:16], group.runs, group.shared_seeds, *worth])
     columns = [level, "runs", "shared seeds", *(["return", "loss"] if values else [])]
     return Table(columns, rows, "The most common outputs, by the first digits of their fingerprints.", detail=True)
 
