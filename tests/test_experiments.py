@@ -157,15 +157,15 @@ def test_games_by_hand() -> None:
 
 
 def test_runs_for_either_goal_are_the_first() -> None:
-    assert figure1.first_left_and_right([(0.5, 0.5), (0.2, 0.8), (0.9, 0.1), (1.0, 0.0)]) == (2, 1)
-    assert figure1.first_left_and_right([(0.2, 0.8), (0.1, 0.9)]) == (0, 1)
+    assert figure1.runs_for_either_goal([(0.5, 0.5), (0.2, 0.8), (0.9, 0.1), (1.0, 0.0)]) == (2, 1)
+    assert figure1.runs_for_either_goal([(0.2, 0.8), (0.1, 0.9)]) == (0, 1)
 
 
 # --- designs -------------------------------------------------------------------------------------
 
 
 def test_figure1_gives_both_algorithms_the_same_samples() -> None:
-    studies = figure1.design(Scale.of())
+    studies = figure1.EXPERIMENT.design(Scale.of())
     for plain, rpvi in zip(studies[::2], studies[1::2], strict=True):
         seeds = [[(run.shared_seed, run.sample_seed) for run in study.audit.runs] for study in (plain, rpvi)]
         assert seeds[0] == seeds[1]
@@ -175,7 +175,7 @@ def test_figure1_gives_both_algorithms_the_same_samples() -> None:
 
 
 def test_figure2_is_the_paper_s_experiment_and_leads_with_the_wide_grid() -> None:
-    studies = figure2.design(Scale.of())
+    studies = figure2.EXPERIMENT.design(Scale.of())
     assert studies[0].point["problem"] == "two-goals-wide-v1"
     assert {(study.audit.runs_per_seed, study.audit.shared_seeds) for study in studies[::2]} == {(150, (2023,))}
     for study in studies:
@@ -240,7 +240,7 @@ def curves(shares: Sequence[Sequence[float]], width: float) -> Data:
     ],
 )
 def test_verdicts_on_figure2(shares: Any, width: float, expected: list[str]) -> None:
-    verdicts = figure2.verdicts(curves(shares, width))
+    verdicts = figure2.EXPERIMENT.verdicts(curves(shares, width))
     assert [judged.verdict for judged in verdicts] == expected
     for judged in verdicts:
         assert judged.verdict != CANNOT_TELL or judged.rests_on, "an open verdict says where more runs help"
@@ -286,23 +286,27 @@ def test_only_points_of_open_verdicts_are_looked_at_again(tmp_path: Path, monkey
     """Two points: an open verdict rests on the second; a third look would, and a decided verdict does not, go on."""
     seen: list[list[int]] = []
 
-    def design(scale: Scale) -> list[Study]:
-        algorithm = ObjectSpec("phased-vi-v1", {"epsilon": 0.2, "delta": 0.05, "calls": 5, "iterations": 3})
-        return [Study.of({"seeds": n}, "chain-v1", algorithm, 2 if n == "many" else (5,)) for n in ("many", "one")]
+    class Mine(Experiment):
+        """A title."""
 
-    def analyse(studies: Sequence[Study], results: Sequence[AuditResult]) -> Data:
-        seen.append([len(result.runs) for result in results])
-        return Data({"rows": [dict(study.point) for study in studies]})
+        order, caption, alternative = 1, "", ""
 
-    def verdicts(data: Data) -> list[Verdict]:
-        open_until = CANNOT_TELL if len(seen) < 3 else HELD
-        return [
-            Verdict("", "", "", open_until, [{"seeds": "one"}]),
-            Verdict("", "", "", HELD, [{"seeds": "many"}]),
-        ]
+        def design(self, scale: Scale) -> list[Study]:
+            algorithm = ObjectSpec("phased-vi-v1", {"epsilon": 0.2, "delta": 0.05, "calls": 5, "iterations": 3})
+            return [Study.of({"seeds": n}, "chain-v1", algorithm, 2 if n == "many" else (5,)) for n in ("many", "one")]
 
-    made = Experiment("mine", 1, "", [], "", "", design, analyse, lambda data: None, verdicts)  # type: ignore[arg-type,return-value]
-    monkeypatch.setattr("replicable_rl.experiments.reproduction.chosen", lambda names: [made])
+        def analyse(self, studies: Sequence[Study], results: Sequence[AuditResult]) -> Data:
+            seen.append([len(result.runs) for result in results])
+            return Data({})
+
+        def verdicts(self, data: Data) -> list[Verdict]:
+            verdict = CANNOT_TELL if len(seen) < 3 else HELD
+            return [Verdict("", "", "", verdict, [{"seeds": "one"}]), Verdict("", "", "", HELD, [{"seeds": "many"}])]
+
+        def draw(self, data: Data) -> Any:
+            raise NotImplementedError
+
+    monkeypatch.setattr("replicable_rl.experiments.reproduction.chosen", lambda names: [Mine()])
     (result,) = reproduce([], tmp_path / "runs.sqlite", Scale.of(), n_jobs=None)
     assert seen == [[4, 2], [4, 2 * GROWTH], [4, 2 * GROWTH**2]]
     assert result.count(HELD) == 2

@@ -50,7 +50,9 @@ def reproduce_command(
                 break
             made.experiment.save(made.data, output)
         everything.append(made)
-        print_all(text([Heading(made.experiment.title, 2), *made.experiment.blocks(made.data)], text_width()) + "\n")
+        print_all(
+            text([Heading(made.experiment.paragraphs[0], 2), *made.experiment.blocks(made.data)], text_width()) + "\n"
+        )
     print_all(text(summary(everything, measured=False), text_width()))
     options = [*(["--quick"] if quick else []), *([] if runs is None else [f"--runs {runs}"])]
     page = write_page(everything, scale, output, " ".join(["replicable-rl reproduce", *(names or []), *options]))

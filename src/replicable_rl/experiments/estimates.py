@@ -1,4 +1,4 @@
-r"""Shares of equal outputs, and where an agreement passes a target: each with an interval for one look.
+r"""Rows of a table, and the estimates in them: agreement, shares, crossings, each with an interval for one look.
 
 *Agreement* of pairs that each have a shared seed of their own: Clopper and Pearson.
 
@@ -29,12 +29,52 @@ over the sizes. An end beyond the sizes is None.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.audit import AuditResult
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.experiments.experiment import AT_A_LOOK, Row
+from replicable_rl.problem.table import TabularMDP
+from replicable_rl.report import Table
+from replicable_rl.wording import with_interval
+
+SHORT_NAMES = {"rpvi-v1": "rPVI", "replicable-approximate-mdp-v1": "ApproximateMDP"}
+
+
+def where(rows: Sequence[Row], **equal: Any) -> list[Row]:
+    """Return the rows in which the named columns hold these values."""
+    return [row for row in rows if equal.items() <= row.items()]
+
+
+def distinct(rows: Sequence[Row], name: str) -> list[Any]:
+    """Return the different values of a column in the order in which they come."""
+    return list(dict.fromkeys(row[name] for row in rows))
+
+
+def written(row: Row, name: str) -> str:
+    """Write an estimate with its interval.
+
+    >>> written({"share": 0.9, "share_low": 0.8, "share_high": 0.95}, "share")
+    '0.900 (0.800–0.950)'
+    """
+    return with_interval(row[name], row[f"{name}_low"], row[f"{name}_high"])
+
+
+def table(rows: Sequence[Row], headings: Mapping[str, str], caption: str) -> Table:
+    """Return the columns that a reader may want to see, under their headings: a detail beside the figure."""
+    cells = [[SHORT_NAMES.get(row[name], row[name]) for name in headings] for row in rows]
+    return Table(list(headings.values()), cells, caption, detail=True)
+
+
+def transition_probabilities(mdp: TabularMDP) -> NDArray[np.float64]:
+    """Return P[s, a, s'] of a problem."""
+    P = np.zeros((mdp.n_states * mdp.n_actions, mdp.n_states))
+    np.add.at(P, (mdp.rows.row, mdp.rows.next_state), mdp.rows.probability)
+    return P.reshape(mdp.n_states, mdp.n_actions, mdp.n_states)
 
 
 def columns(name: str, estimate: float, low: float, high: float) -> Row:
@@ -51,7 +91,7 @@ def proportion(name: str, count: int, trials: int, confidence: float = AT_A_LOOK
     return columns(name, count / trials, *clopper_pearson(count, trials, confidence))
 
 
-def agreement(result: AuditResult, level: str) -> Row:
+def pairwise(result: AuditResult, level: str) -> Row:
     """Return how many pairs of runs have identical outputs, each pair under a shared seed of its own."""
     same, pairs = result.agreement(level).same, result.agreement(level).pairs
     return {"pairs": pairs, "same": same} | proportion("agreement", same, pairs)

@@ -8,32 +8,27 @@ interval holds at all looks at once with probability :data:`CONFIDENCE`, whateve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, ClassVar, NamedTuple
 
 from replicable_rl import plotting
 from replicable_rl.audit import AuditResult, AuditSpec, audit_spec
 from replicable_rl.canonical import json_text
 from replicable_rl.errors import check_integer
 from replicable_rl.files import write_csv, write_text
-from replicable_rl.plotting import Figure
-from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import build
-from replicable_rl.report import Block, Table
+from replicable_rl.report import Block
 from replicable_rl.runs import ObjectSpec
-from replicable_rl.wording import with_interval
 
 SHARED_SEED = 2023  # the published seed, where one is enough
 CONFIDENCE = 0.95  # of an interval, at all looks together
 LOOKS, GROWTH = 4, 4  # the most looks, and how many times as many runs each next look has
 AT_A_LOOK = 1.0 - (1.0 - CONFIDENCE) / LOOKS
 HELD, NOT_HELD, CANNOT_TELL = "held", "not held", "cannot tell"
-SHORT_NAMES = {"rpvi-v1": "rPVI", "replicable-approximate-mdp-v1": "ApproximateMDP"}
 
 Row = dict[str, Any]  # of a table: columns by name; an estimate has two more columns, ``..._low`` and ``..._high``
 
@@ -65,16 +60,9 @@ class Scale:
         """How often a point may be looked at."""
         return 1 if self.quick else LOOKS
 
-    def some(self, points: Sequence[int], every: int = 2) -> tuple[int, ...]:
+    def some(self, points: Sequence[int], every: int = 2) -> Sequence[int]:
         """Return all points of an axis, or every second one of a quick version; the last is always there."""
-        return tuple(points) if not self.quick else tuple(reversed(tuple(reversed(points))[::every]))
-
-
-def transition_probabilities(mdp: TabularMDP) -> NDArray[np.float64]:
-    """Return P[s, a, s'] of a problem."""
-    P = np.zeros((mdp.n_states * mdp.n_actions, mdp.n_states))
-    np.add.at(P, (mdp.rows.row, mdp.rows.next_state), mdp.rows.probability)
-    return P.reshape(mdp.n_states, mdp.n_actions, mdp.n_states)
+        return points if not self.quick else points[::-1][::every][::-1]
 
 
 class Study(NamedTuple):
@@ -109,20 +97,20 @@ class Study(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What is claimed, where in the paper, what was measured, the verdict, and the rows whose intervals decide it."""
+    """A claim, the label of the paper, what was measured, the verdict, and the rows whose intervals decide it."""
 
     claim: str
-    where: str
+    label: str
     measured: str
     verdict: str
     rests_on: Sequence[Row] = ()
 
     @classmethod
     def judged(
-        cls, claim: str, where: str, measured: str, *, yes: bool, no: bool, rests_on: Sequence[Row] = ()
+        cls, claim: str, label: str, measured: str, *, yes: bool, no: bool = False, rests_on: Sequence[Row] = ()
     ) -> Verdict:
         """Return the verdict of data that shows a claim, or refutes it, or neither."""
-        return cls(claim, where, measured, HELD if yes else NOT_HELD if no else CANNOT_TELL, rests_on)
+        return cls(claim, label, measured, HELD if yes else NOT_HELD if no else CANNOT_TELL, rests_on)
 
 
 @dataclass(frozen=True)
@@ -133,56 +121,50 @@ class Data:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-def where(rows: Sequence[Row], **equal: Any) -> list[Row]:
-    """Return the rows in which the named columns hold these values."""
-    return [row for row in rows if equal.items() <= row.items()]
+class Experiment(ABC):
+    """A figure of the reproduction. Its docstring is what a reader sees: a title, and how to read the figure."""
 
+    order: ClassVar[int]  # where it stands among the others
+    caption: ClassVar[str]
+    alternative: ClassVar[str]  # instead of the figure, for those who cannot see it
+    headline: ClassVar[bool] = False  # whether a claim of it that does not hold ends the command with 1
 
-def distinct(rows: Sequence[Row], name: str) -> list[Any]:
-    """Return the different values of a column in the order in which they come."""
-    return list(dict.fromkeys(row[name] for row in rows))
+    @abstractmethod
+    def design(self, scale: Scale) -> list[Study]:
+        """Return what to run at the first look."""
 
+    @abstractmethod
+    def analyse(self, studies: Sequence[Study], results: Sequence[AuditResult]) -> Data:
+        """Return the data of the figure."""
 
-def shown(row: Row, name: str) -> str:
-    """Write an estimate of a table with its interval.
+    @abstractmethod
+    def verdicts(self, data: Data) -> list[Verdict]:
+        """Judge the claims of the paper that the data is about."""
 
-    >>> shown({"share": 0.9, "share_low": 0.8, "share_high": 0.95}, "share")
-    '0.900 (0.800–0.950)'
-    """
-    return with_interval(row[name], row[f"{name}_low"], row[f"{name}_high"])
+    @abstractmethod
+    def draw(self, data: Data) -> plotting.Figure:
+        """Draw the data."""
 
+    def blocks(self, data: Data) -> list[Block]:
+        """Return what is shown below the figure."""
+        return []
 
-def table(rows: Sequence[Row], headings: Mapping[str, str], caption: str) -> Table:
-    """Return the columns that a reader may want to see, under their headings: a detail beside the figure."""
-    cells = [[SHORT_NAMES.get(row[name], row[name]) for name in headings] for row in rows]
-    return Table(list(headings.values()), cells, caption, detail=True)
+    @property
+    def name(self) -> str:
+        """The name of its module, and of the files it makes."""
+        return type(self).__module__.rpartition(".")[2]
 
+    @property
+    def paragraphs(self) -> list[str]:
+        """The title, and how to read the figure."""
+        title, *reading = (inspect.getdoc(type(self)) or "").split("\n\n")
+        return [title.rstrip("."), *(" ".join(paragraph.split()) for paragraph in reading)]
 
-@dataclass(frozen=True)
-class Experiment:
-    """A figure of the reproduction: texts, and functions from a scale to runs, from runs to data, from data on."""
-
-    name: str  # of the files it makes
-    order: int  # where it stands among the others
-    title: str
-    reading: Sequence[str]  # paragraphs: how to read it
-    caption: str
-    alternative: str  # instead of the figure, for those who cannot see it
-    design: Callable[[Scale], list[Study]]
-    analyse: Callable[[Sequence[Study], Sequence[AuditResult]], Data]
-    draw: Callable[[Data], Figure]
-    verdicts: Callable[[Data], list[Verdict]]
-    blocks: Callable[[Data], list[Block]] = field(default=lambda data: [])  # below the figure
-    headline: bool = False  # whether a claim of it that does not hold ends the command with 1
-
-    def save(self, data: Data, folder: Path) -> list[Path]:
-        """Write the figure in three formats, the data as JSON, and every table as CSV."""
+    def save(self, data: Data, folder: Path) -> None:
+        """Write the figure in three formats, every table as CSV, and last the data as JSON."""
         with plotting.styled():
-            files = plotting.save(self.draw(data), folder, self.name)
-        files.append(folder / f"{self.name}.json")
-        content = {"title": self.title, "details": dict(data.details), "tables": dict(data.tables)}
-        write_text(files[-1], json_text(content, indent=1, ascii=False))
+            plotting.save(self.draw(data), folder, self.name)
         for name, rows in data.tables.items():
-            files.append(folder / f"{self.name}-{name}.csv")
-            write_csv(files[-1], rows)
-        return files
+            write_csv(folder / f"{self.name}-{name}.csv", rows)
+        content = {"title": self.paragraphs[0], "details": dict(data.details), "tables": dict(data.tables)}
+        write_text(folder / f"{self.name}.json", json_text(content, indent=1, ascii=False))

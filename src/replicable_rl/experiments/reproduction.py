@@ -61,7 +61,7 @@ def experiments() -> dict[str, Experiment]:
     """
     names = [module.name for module in pkgutil.iter_modules(catalogue.__path__)]
     modules = [importlib.import_module(f"{catalogue.__name__}.{name}") for name in names]
-    in_order: list[Experiment] = sorted((module.EXPERIMENT for module in modules), key=lambda made: made.order)
+    in_order = sorted((module.EXPERIMENT for module in modules), key=lambda experiment: int(experiment.order))
     return {experiment.name: experiment for experiment in in_order}
 
 
@@ -138,8 +138,8 @@ def write_page(everything: Sequence[Made], scale: Scale, folder: Path, command: 
     for made in everything:
         blocks += _section(made, folder)
     if complete:
-        rows = [list(erratum.values()) for erratum in errata(data)]
-        blocks += [Heading("Errata of the paper's text"), Table(["#", "the text says", "right is", "evidence"], rows)]
+        headings = ["#", "the text says", "right is", "evidence"]
+        blocks += [Heading("Errata of the paper's text"), Table(headings, errata(data))]
     path = folder / f"{'index' if complete else '-'.join(data)}.html"
     write_text(path, report.page("Replicable reinforcement learning, reproduced", blocks, command))
     return path
@@ -165,8 +165,9 @@ def _looks(scale: Scale) -> str:
 def _section(made: Made, folder: Path) -> Iterator[Block]:
     """Yield how to read an experiment, its figure, what else it shows, and its files."""
     experiment, name = made.experiment, made.experiment.name
-    yield Heading(experiment.title)
-    yield from map(Text, experiment.reading)
+    title, *reading = experiment.paragraphs
+    yield Heading(title)
+    yield from map(Text, reading)
     yield report.Figure((folder / f"{name}.svg").read_bytes(), experiment.alternative, experiment.caption)
     yield from experiment.blocks(made.data)
     tables = [f"{name}-{table}.csv" for table in made.data.tables]

@@ -4,7 +4,7 @@ The theorem pays for a union bound over N*T queries: m grows as (NT)^2. Two runs
 most means lie far from the edge of a bin. A family of grids with pillars (the first is two-goals) grows in N; on each,
 rPVI runs at several m, and the m at which two runs agree with probability 0.8 is read off.
 
-On logarithmic axes the growth is a slope: least squares of log m on log N,
+On plotting.logarithmic axes the growth is a slope: least squares of log m on log N,
 
     slope = sum_i w_i log m_i,        w_i = (x_i - mean x)/sum_j (x_j - mean x)^2,
 
@@ -17,34 +17,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from replicable_rl import plotting
 from replicable_rl.audit import AuditResult
-from replicable_rl.experiments.estimates import agreement, crossing, of_each, undecided
-from replicable_rl.experiments.experiment import (
-    Data,
-    Experiment,
-    Row,
-    Scale,
-    Study,
-    Verdict,
-    distinct,
-    table,
-    where,
-)
-from replicable_rl.plotting import (
-    BLUE,
-    COLOURS,
-    GREEN,
-    MARKERS,
-    RED,
-    Axes,
-    Figure,
-    banded,
-    dotted,
-    logarithmic,
-    panels,
-    remark,
-)
+from replicable_rl.experiments.estimates import crossing, distinct, of_each, pairwise, table, undecided, where
+from replicable_rl.experiments.experiment import Data, Experiment, Row, Scale, Study, Verdict
 from replicable_rl.registry import build
+from replicable_rl.report import Block
 from replicable_rl.runs import ObjectSpec
 from replicable_rl.theory import paper_phased_vi, phased_vi
 from replicable_rl.theory.rstat import hoeffding_samples
@@ -56,10 +34,106 @@ GRIDS = ((3, 3), (3, 5), (5, 5), (7, 7), (9, 9))  # rows and columns
 CALLS = (15, 30, 60, 120, 240, 480, 1920)  # m by N^2: where agreement was seen to rise from 0.6 to 0.95
 _OF_A_GRID = of_each(len(GRIDS))  # so that the m of all grids hold at once
 _LINES = (  # column, label, colour, dash, and by how many points the label is moved up
-    ("printed", "theorem, as printed", RED, "--", 7),
-    ("tight", "theorem, tight", RED, "-", -7),
-    ("plain", "accuracy alone", GREEN, "-", 0),
+    ("printed", "theorem, as printed", plotting.RED, "--", 7),
+    ("tight", "theorem, tight", plotting.RED, "-", -7),
+    ("plain", "accuracy alone", plotting.GREEN, "-", 0),
 )
+
+
+class Cost(Experiment):
+    """What replicability costs, against what the theorem asks.
+
+    How many calls does rPVI need until two runs agree with probability 1 − ρ = 0.8? Grids with pillars grow in the
+    number N of state-action pairs; the first is the two-goals grid. The theorem is evaluated at the same tolerance, so
+    that the comparison is fair to it.
+
+    A bar runs from the largest m that is shown to be too few to the smallest that is shown to be enough. The bars of
+    all grids hold at once.
+    """
+
+    order = 50
+    caption = (
+        "Left: agreement over m on each grid. Right: the m for an agreement of 0.8 over N, on logarithmic axes, and "
+        "what theory asks for. Slopes are least squares; the interval of the measured one follows from the bars."
+    )
+    alternative = "Agreement over calls for growing grids, and calls needed over the number of pairs."
+
+    def design(self, scale: Scale) -> list[Study]:
+        """Return several m on every grid."""
+        studies = []
+        for rows, columns in GRIDS if not scale.quick else GRIDS[:4:3]:
+            problem = ObjectSpec("gridworld-v1", {"layout": pillars(rows, columns)})
+            pairs = build(problem).n_states * 4
+            for factor in CALLS if not scale.quick else CALLS[::2]:
+                calls = factor * pairs**2
+                point = {"grid": f"{rows} x {columns}", "pairs_sa": pairs, "calls": calls}
+                studies.append(
+                    Study.of(point, problem, ObjectSpec("rpvi-v1", {**PROMISE, "calls": calls}), scale.pairs)
+                )
+        return studies
+
+    def analyse(self, studies: Sequence[Study], results: Sequence[AuditResult]) -> Data:
+        """Return the agreement at every m, what is needed on every grid, and how fast it grows."""
+        points = [{**study.point, **pairwise(result, "value")} for study, result in zip(studies, results, strict=True)]
+        gamma = build(studies[0].audit.problem).gamma
+        needed = [needed_on(grid, where(points, grid=grid), gamma) for grid in distinct(points, "grid")]
+        slopes = [slope(name, needed) for name in ("measured", "tight", "printed", "plain")]
+        return Data({"points": points, "needed": needed, "slopes": slopes}, PROMISE)
+
+    def verdicts(self, data: Data) -> list[Verdict]:
+        """Judge that it is far cheaper than the bound, and that it grows more slowly."""
+        grids = data.tables["needed"]
+        rows = [row for row in grids if row["measured_high"] is not None]
+        ratio = min((row["tight"] / row["measured_high"] for row in rows), default=0.0)
+        measured = where(data.tables["slopes"], samples="measured")[0]
+        ends_known = measured["slope_low"] is not None and measured["slope_high"] is not None
+        rests_on = [row for row in data.tables["points"] if undecided(row, 1.0 - RHO, of_each(len(CALLS), _OF_A_GRID))]
+        return [
+            Verdict.judged(
+                "Replicable value functions take orders of magnitude fewer samples than the bound",
+                "sec:experiments",
+                f"at most 1/{ratio:.2g} of the tight bound on {len(rows)} of {len(grids)} grids, at the same tolerance"
+                if rows
+                else "an agreement of 0.8 was shown on no grid",
+                yes=len(rows) == len(grids) and ratio >= 100.0,
+                no=False,
+                rests_on=rests_on,
+            ),
+            Verdict.judged(
+                "The overhead is far better than the squared dependence on |S||A|",
+                "sec:experiments",
+                f"m over |S||A| on logarithmic axes: {slope_text(measured)}; the bound grows with slope 2 and a "
+                "logarithm",
+                yes=ends_known and measured["slope_high"] < 2.0,
+                no=ends_known and measured["slope_low"] >= 2.0,
+                rests_on=rests_on,
+            ),
+        ]
+
+    def draw(self, data: Data) -> plotting.Figure:
+        """Draw the agreement on every grid, and what is needed for the target as the grids grow."""
+        figure, ((left, right),) = plotting.panels((12.0, 4.9), 1, 2, gridspec_kw={"width_ratios": [1.0, 1.15]})
+        points = data.tables["points"]
+        for k, grid in enumerate(distinct(points, "grid")):
+            rows = where(points, grid=grid)
+            label = f"{grid}, N = {rows[0]['pairs_sa']}"
+            plotting.banded(
+                left, rows, "calls", "agreement", colour=plotting.COLOURS[k], marker=plotting.MARKERS[k], label=label
+            )
+        plotting.logarithmic(left)
+        left.set(ylim=(0.35, 1.02), xlabel="calls m per iteration", title="Agreement on growing grids")
+        left.set_ylabel("pairs with identical value functions")
+        left.legend(loc="lower right", fontsize=9)
+        plotting.dotted(left, 1.0 - RHO, "1 − ρ")
+        _growth(right, data)
+        return figure
+
+    def blocks(self, data: Data) -> list[Block]:
+        """Return what every grid needs."""
+        names = {"grid": "grid", "pairs_sa": "N", "measured": "m measured", "measured_low": "shown too few"}
+        names |= {"measured_high": "shown enough", "tight": "theorem, tight", "printed": "theorem, printed"}
+        caption = "Calls m per iteration for an agreement of 0.8, and what theory asks for at the same tolerance."
+        return [table(data.tables["needed"], names | {"plain": "accuracy alone"}, caption)]
 
 
 def pillars(rows: int, columns: int) -> str:
@@ -72,28 +146,6 @@ def pillars(rows: int, columns: int) -> str:
     lines[0][0] = lines[0][-1] = "G"
     lines[-1][columns // 2] = "S"
     return "/".join("".join(line) for line in lines)
-
-
-def design(scale: Scale) -> list[Study]:
-    """Return several m on every grid."""
-    studies = []
-    for rows, columns in GRIDS if not scale.quick else GRIDS[:4:3]:
-        problem = ObjectSpec("gridworld-v1", {"layout": pillars(rows, columns)})
-        pairs = build(problem).n_states * 4
-        for factor in CALLS if not scale.quick else CALLS[::2]:
-            calls = factor * pairs**2
-            point = {"grid": f"{rows} x {columns}", "pairs_sa": pairs, "calls": calls}
-            studies.append(Study.of(point, problem, ObjectSpec("rpvi-v1", {**PROMISE, "calls": calls}), scale.pairs))
-    return studies
-
-
-def analyse(studies: Sequence[Study], results: Sequence[AuditResult]) -> Data:
-    """Return the agreement at every m, what is needed on every grid, and how fast it grows."""
-    points = [{**study.point, **agreement(result, "value")} for study, result in zip(studies, results, strict=True)]
-    gamma = build(studies[0].audit.problem).gamma
-    needed = [needed_on(grid, where(points, grid=grid), gamma) for grid in distinct(points, "grid")]
-    slopes = [slope(name, needed) for name in ("measured", "tight", "printed", "plain")]
-    return Data({"points": points, "needed": needed, "slopes": slopes}, PROMISE)
 
 
 def needed_on(grid: str, points: Sequence[Row], gamma: float) -> Row:
@@ -131,36 +183,6 @@ def slope(name: str, needed: Sequence[Row]) -> Row:
     return {"samples": name, "slope": ends_at("", ""), "slope_low": low, "slope_high": high}
 
 
-def verdicts(data: Data) -> list[Verdict]:
-    """Judge that it is far cheaper than the bound, and that it grows more slowly."""
-    grids = data.tables["needed"]
-    rows = [row for row in grids if row["measured_high"] is not None]
-    ratio = min((row["tight"] / row["measured_high"] for row in rows), default=0.0)
-    measured = where(data.tables["slopes"], samples="measured")[0]
-    bounded = measured["slope_low"] is not None and measured["slope_high"] is not None
-    rests_on = [row for row in data.tables["points"] if undecided(row, 1.0 - RHO, of_each(len(CALLS), _OF_A_GRID))]
-    return [
-        Verdict.judged(
-            "Replicable value functions take orders of magnitude fewer samples than the bound",
-            "sec:experiments",
-            f"at most 1/{ratio:.2g} of the tight bound on {len(rows)} of {len(grids)} grids, at the same tolerance"
-            if rows
-            else "an agreement of 0.8 was shown on no grid",
-            yes=len(rows) == len(grids) and ratio >= 100.0,
-            no=False,
-            rests_on=rests_on,
-        ),
-        Verdict.judged(
-            "The overhead is far better than the squared dependence on |S||A|",
-            "sec:experiments",
-            f"m over |S||A| on logarithmic axes: {slope_text(measured)}; the bound grows with slope 2 and a logarithm",
-            yes=bounded and measured["slope_high"] < 2.0,
-            no=bounded and measured["slope_low"] >= 2.0,
-            rests_on=rests_on,
-        ),
-    ]
-
-
 def slope_text(row: Row) -> str:
     """Write a slope with its interval, or why there is none."""
     if row["slope"] is None:
@@ -170,40 +192,23 @@ def slope_text(row: Row) -> str:
     return f"slope {with_interval(row['slope'], row['slope_low'], row['slope_high'], 2)}"
 
 
-def draw(data: Data) -> Figure:
-    """Draw the agreement on every grid, and what is needed for the target as the grids grow."""
-    figure, ((left, right),) = panels((12.0, 4.9), 1, 2, gridspec_kw={"width_ratios": [1.0, 1.15]})
-    points = data.tables["points"]
-    for k, grid in enumerate(distinct(points, "grid")):
-        rows = where(points, grid=grid)
-        label = f"{grid}, N = {rows[0]['pairs_sa']}"
-        banded(left, rows, "calls", "agreement", colour=COLOURS[k], marker=MARKERS[k], label=label)
-    logarithmic(left)
-    left.set(ylim=(0.35, 1.02), xlabel="calls m per iteration", title="Agreement on growing grids")
-    left.set_ylabel("pairs with identical value functions")
-    left.legend(loc="lower right", fontsize=9)
-    dotted(left, 1.0 - RHO, "1 − ρ")
-    _growth(right, data)
-    return figure
-
-
-def _growth(panel: Axes, data: Data) -> None:
+def _growth(panel: plotting.Axes, data: Data) -> None:
     needed, slopes = data.tables["needed"], data.tables["slopes"]
     xs = [row["pairs_sa"] for row in needed]
     for name, label, colour, dash, up in _LINES:
         ys = [row[name] for row in needed]
         panel.plot(xs, ys, color=colour, linestyle=dash)
         text = f"{label}\nslope {where(slopes, samples=name)[0]['slope']:.2f}"
-        remark(panel, text, (xs[-1], ys[-1]), shift=(7, up), color=colour)
+        plotting.remark(panel, text, (xs[-1], ys[-1]), shift=(7, up), color=colour)
     rows = [row for row in needed if row["measured"] is not None]
     for row in rows:
         ends = row["measured_low"] or row["measured"], row["measured_high"] or row["measured"]
-        panel.plot([row["pairs_sa"]] * 2, ends, color=BLUE, linewidth=2.2, alpha=0.6)
-        panel.plot(row["pairs_sa"], row["measured"], "o", color=BLUE, markersize=7)
+        panel.plot([row["pairs_sa"]] * 2, ends, color=plotting.BLUE, linewidth=2.2, alpha=0.6)
+        panel.plot(row["pairs_sa"], row["measured"], "o", color=plotting.BLUE, markersize=7)
     if rows:
         text, end = f"measured\n{slope_text(slopes[0])}", (rows[-1]["pairs_sa"], rows[-1]["measured"])
-        remark(panel, text, end, shift=(7, -6), color=BLUE)
-    logarithmic(panel)
+        plotting.remark(panel, text, end, shift=(7, -6), color=plotting.BLUE)
+    plotting.logarithmic(panel)
     panel.set_yscale("log")
     panel.set_xlim(xs[0] / 1.2, xs[-1] * 3.6)
     panel.set_xticks(xs, [str(x) for x in xs])
@@ -211,31 +216,4 @@ def _growth(panel: Axes, data: Data) -> None:
     panel.set(xlabel="pairs N = |S||A|", title="Calls m for an agreement of 0.8")
 
 
-EXPERIMENT = Experiment(
-    "cost",
-    50,
-    title="What replicability costs, against what the theorem asks",
-    reading=[
-        "How many calls does rPVI need until two runs agree with probability 1 − ρ = 0.8? Grids with pillars grow in "
-        "the number N of state-action pairs; the first is the two-goals grid. The theorem is evaluated at the same "
-        "tolerance, so that the comparison is fair to it.",
-        "A bar runs from the largest m that is shown to be too few to the smallest that is shown to be enough. The "
-        "bars of all grids hold at once.",
-    ],
-    caption="Left: agreement over m on each grid. Right: the m for an agreement of 0.8 over N, on logarithmic axes, "
-    "and what theory asks for. Slopes are least squares; the interval of the measured one follows from the bars.",
-    alternative="Two panels: agreement over calls for growing grids, and calls needed over the number of pairs.",
-    blocks=lambda data: [
-        table(
-            data.tables["needed"],
-            {"grid": "grid", "pairs_sa": "N", "measured": "m measured", "measured_low": "shown too few"}
-            | {"measured_high": "shown enough", "tight": "theorem, tight", "printed": "theorem, printed"}
-            | {"plain": "accuracy alone"},
-            "Calls m per iteration for an agreement of 0.8, and what theory asks for at the same tolerance.",
-        )
-    ],
-    design=design,
-    analyse=analyse,
-    draw=draw,
-    verdicts=verdicts,
-)
+EXPERIMENT = Cost()

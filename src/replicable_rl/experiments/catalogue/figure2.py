@@ -1,12 +1,8 @@
-"""Figure 2 of the paper: the samples until value functions repeat.
+"""Figure 2 of the paper, with the panel that it should have had.
 
-rPVI with accuracy 0.02, delta = 0.001 and rho = 0.2; the calls per iteration are multiples of m = 13 000, which is what
-Phased Q-learning needs, and rho_SQ is treated as a hyperparameter. The paper's two panels show the modal share and the
-unique share of 150 runs under one shared seed. The third panel is what its dotted line, 1 - rho, is about: the
-probability that two runs agree, over shared seeds.
-
-The tolerance of a query is epsilon itself. With the tolerance of the paper's proof, (1-gamma) eps/2, the bins are
-twenty times as narrow, and the multiples of the figure would not be enough.
+The calls per iteration are multiples of m = 13 000, which is what Phased Q-learning needs, and rho_SQ is treated as a
+hyperparameter. With the tolerance of the paper's proof, (1-gamma) eps/2, the bins would be twenty times as narrow, and
+the multiples of the figure would not be enough.
 """
 
 from __future__ import annotations
@@ -14,33 +10,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from replicable_rl import plotting
 from replicable_rl.audit import AuditResult
-from replicable_rl.experiments.estimates import agreement, shares
-from replicable_rl.experiments.experiment import (
-    SHARED_SEED,
-    Data,
-    Experiment,
-    Row,
-    Scale,
-    Study,
-    Verdict,
-    distinct,
-    shown,
-    where,
-)
-from replicable_rl.plotting import (
-    COLOURS,
-    GREY,
-    MARKERS,
-    Axes,
-    Figure,
-    banded,
-    dotted,
-    logarithmic,
-    panels,
-    power,
-    remark,
-)
+from replicable_rl.experiments.estimates import distinct, pairwise, shares, where, written
+from replicable_rl.experiments.experiment import SHARED_SEED, Data, Experiment, Row, Scale, Study, Verdict
 from replicable_rl.registry import make
 from replicable_rl.runs import ObjectSpec
 from replicable_rl.theory import paper_phased_vi
@@ -61,27 +34,73 @@ _PANELS = {
 }
 
 
-def design(scale: Scale) -> list[Study]:
-    """Return, for every point, many runs under the published seed, and pairs of runs under seeds of their own."""
-    rhos, multiples = RHO_SQ if not scale.quick else RHO_SQ[::2], scale.some(MULTIPLES)
-    studies = []
-    for problem, rho_sq, multiple in itertools.product(GRIDS, rhos, multiples):
-        point = {"problem": problem, "rho_sq": rho_sq, "multiple": multiple, "calls": BASE * multiple}
-        algorithm = ObjectSpec("rpvi-v1", {**PROMISE, "rho_sq": rho_sq, "calls": BASE * multiple})
-        one_seed = {**point, "seeds": "one", "batch": scale.runs}
-        studies.append(Study.of(one_seed, problem, algorithm, (SHARED_SEED,), scale.runs))
-        studies.append(Study.of({**point, "seeds": "many"}, problem, algorithm, scale.pairs))
-    return studies
+class Figure2(Experiment):
+    """Figure 2: replicability of rPVI against the number of samples.
 
+    rPVI with ε = 0.02, δ = 0.001, ρ = 0.2, and calls in multiples of 13 000, as in the paper's experiment. The paper
+    does not say which grid, discount and multiples it used; these are ours. The tolerance of a query is ε itself.
 
-def analyse(studies: Sequence[Study], results: Sequence[AuditResult]) -> Data:
-    """Return both shares and the agreement at every point, each with its interval."""
-    points = []
-    for study, one_seed, many_seeds in zip(studies[::2], results[::2], results[1::2], strict=True):
-        outputs = [str(run.fingerprints.value) for run in one_seed.runs]
-        about = {name: value for name, value in study.point.items() if name != "seeds"}
-        points.append(about | shares(outputs, study.point["batch"]) | agreement(many_seeds, "value"))
-    return Data({"points": points, "theory": [_theory(grid) for grid in GRIDS]}, {**PROMISE, "base_calls": BASE})
+    The first two panels are the paper's: all runs share one seed r. Which ρ_SQ looks best there depends on r, because
+    an edge of a bin may fall near a mean. The third panel averages over r. That is the quantity that ρ bounds.
+    """
+
+    order = 20
+    caption = (
+        "Lines are estimates, bands their intervals; the dotted line is 1 − ρ. Modal share: the interval is of the "
+        "probability of the likeliest value function under this r. Unique share: of its expectation in 150 runs."
+    )
+    alternative = (
+        "Modal share, unique share and agreement over multiples of 13000 calls, for two grids and several rho_SQ."
+    )
+
+    def design(self, scale: Scale) -> list[Study]:
+        """Return, for every point, many runs under the published seed, and pairs of runs under seeds of their own."""
+        rhos, multiples = RHO_SQ if not scale.quick else RHO_SQ[::2], scale.some(MULTIPLES)
+        studies = []
+        for problem, rho_sq, multiple in itertools.product(GRIDS, rhos, multiples):
+            point = {"problem": problem, "rho_sq": rho_sq, "multiple": multiple, "calls": BASE * multiple}
+            algorithm = ObjectSpec("rpvi-v1", {**PROMISE, "rho_sq": rho_sq, "calls": BASE * multiple})
+            one_seed = {**point, "seeds": "one", "batch": scale.runs}
+            studies.append(Study.of(one_seed, problem, algorithm, (SHARED_SEED,), scale.runs))
+            studies.append(Study.of({**point, "seeds": "many"}, problem, algorithm, scale.pairs))
+        return studies
+
+    def analyse(self, studies: Sequence[Study], results: Sequence[AuditResult]) -> Data:
+        """Return both shares and the agreement at every point, each with its interval."""
+        points = []
+        for study, one_seed, many_seeds in zip(studies[::2], results[::2], results[1::2], strict=True):
+            outputs = [str(run.fingerprints.value) for run in one_seed.runs]
+            about = {name: value for name, value in study.point.items() if name != "seeds"}
+            points.append(about | shares(outputs, study.point["batch"]) | pairwise(many_seeds, "value"))
+        return Data({"points": points, "theory": [_theory(grid) for grid in GRIDS]}, {**PROMISE, "base_calls": BASE})
+
+    def verdicts(self, data: Data) -> list[Verdict]:
+        """Judge the claims about Figure 2 on every grid."""
+        judged = []
+        for grid in distinct(data.tables["points"], "problem"):
+            rows = where(data.tables["points"], problem=grid)
+            curves = [where(rows, rho_sq=rho_sq) for rho_sq in distinct(rows, "rho_sq")]
+            judged += [judge(curves)._replace(claim=f"{claim} ({grid})") for claim, judge in _CLAIMS.items()]
+        return judged
+
+    def draw(self, data: Data) -> plotting.Figure:
+        """Draw the paper's two plotting.panels and the third it should have had, one row for each grid."""
+        points, theory = data.tables["points"], data.tables["theory"]
+        figure, axes = plotting.panels((11.5, 3.5 * len(theory) + 0.7), len(theory), 3, sharex=True, sharey=True)
+        for line, theorem in zip(axes, theory, strict=True):
+            for panel, column in zip(line, _PANELS, strict=True):
+                _curves(panel, where(points, problem=theorem["problem"]), column)
+            line[0].set_ylabel(f"{theorem['problem']}\n(N = {theorem['pairs']} pairs)")
+            times = plotting.power(float(theorem["calls_at_this_tolerance"]) / BASE)
+            below = {"ha": "right", "va": "bottom", "color": plotting.GREY, "fontsize": 9}
+            plotting.remark(line[2], f"the theorem asks for ×{times}", (0.98, 0.03), "axes fraction", **below)
+        for panel, (title, meaning) in zip(axes[0], _PANELS.values(), strict=True):
+            panel.set_title(f"{title}\n", fontsize=12)
+            plotting.remark(panel, meaning, (0, 1.02), "axes fraction", va="bottom")
+        for panel in axes[-1]:
+            panel.set_xlabel("calls per iteration, multiples of m = 13 000")
+        axes[0, 1].legend(loc="upper right")
+        return figure
 
 
 def _theory(grid: str) -> Row:
@@ -94,16 +113,6 @@ def _theory(grid: str) -> Row:
     }
 
 
-def verdicts(data: Data) -> list[Verdict]:
-    """Judge the claims about Figure 2 on every grid."""
-    judged = []
-    for grid in distinct(data.tables["points"], "problem"):
-        rows = where(data.tables["points"], problem=grid)
-        curves = [where(rows, rho_sq=rho_sq) for rho_sq in distinct(rows, "rho_sq")]
-        judged += [judge(curves)._replace(claim=f"{claim} ({grid})") for claim, judge in _CLAIMS.items()]
-    return judged
-
-
 def _rises(curves: list[list[Row]]) -> Verdict:
     first, last = [curve[0] for curve in curves], [curve[-1] for curve in curves]
     lowest = min(last, key=lambda row: float(row["modal_share"]))
@@ -111,8 +120,8 @@ def _rises(curves: list[list[Row]]) -> Verdict:
     return Verdict.judged(
         "",
         "fig:exp_results",
-        f"from {_range(first, 'modal_share')} at x{first[0]['multiple']} to at least {shown(lowest, 'modal_share')} at "
-        f"x{last[0]['multiple']}, over all rho_SQ",
+        f"from {_range(first, 'modal_share')} at x{first[0]['multiple']} to at least "
+        f"{written(lowest, 'modal_share')} at x{last[0]['multiple']}, over all rho_SQ",
         yes=rises and all(row["modal_share_low"] > 1 - RHO for row in last),
         no=any(row["modal_share_high"] < 1 - RHO for row in last),
         rests_on=_under_one_seed(last),
@@ -170,7 +179,7 @@ def _far_above(curves: list[list[Row]]) -> Verdict:
     return Verdict.judged(
         "",
         "sec:experiments",
-        f"rho_SQ = {row['rho_sq']:g} at x{row['multiple']}: pairwise agreement {shown(row, 'agreement')} against "
+        f"rho_SQ = {row['rho_sq']:g} at x{row['multiple']}: pairwise agreement {written(row, 'agreement')} against "
         f"1 − rho = {1 - RHO:g}",
         yes=row["agreement_low"] >= 1 - RHO,
         no=row["agreement_high"] < 1 - RHO,
@@ -188,7 +197,7 @@ def _smaller_is_better(curves: list[list[Row]]) -> Verdict:
         "",
         "sec:experiments",
         f"pairwise agreement with rho_SQ = {small['rho_sq']:g} and {large['rho_sq']:g}: intervals apart at {apart}; "
-        f"widest at x{small['multiple']}, {shown(small, 'agreement')} and {shown(large, 'agreement')}",
+        f"widest at x{small['multiple']}, {written(small, 'agreement')} and {written(large, 'agreement')}",
         yes=bool(better) and not worse,
         no=bool(worse),
         rests_on=[{**row, "seeds": "many"} for row in (small, large)],
@@ -219,56 +228,15 @@ def _range(rows: Sequence[Row], name: str) -> str:
     return interval(min(row[name] for row in rows), max(row[name] for row in rows))
 
 
-def draw(data: Data) -> Figure:
-    """Draw the paper's two panels and the third it should have had, one row for each grid."""
-    points, theory = data.tables["points"], data.tables["theory"]
-    figure, axes = panels((11.5, 3.5 * len(theory) + 0.7), len(theory), 3, sharex=True, sharey=True)
-    for line, theorem in zip(axes, theory, strict=True):
-        for panel, column in zip(line, _PANELS, strict=True):
-            _curves(panel, where(points, problem=theorem["problem"]), column)
-        line[0].set_ylabel(f"{theorem['problem']}\n(N = {theorem['pairs']} pairs)")
-        times = power(float(theorem["calls_at_this_tolerance"]) / BASE)
-        below = {"ha": "right", "va": "bottom", "color": GREY, "fontsize": 9}
-        remark(line[2], f"the theorem asks for ×{times}", (0.98, 0.03), "axes fraction", **below)
-    for panel, (title, meaning) in zip(axes[0], _PANELS.values(), strict=True):
-        panel.set_title(f"{title}\n", fontsize=12)
-        remark(panel, meaning, (0, 1.02), "axes fraction", va="bottom")
-    for panel in axes[-1]:
-        panel.set_xlabel("calls per iteration, multiples of m = 13 000")
-    axes[0, 1].legend(loc="upper right")
-    return figure
-
-
-def _curves(panel: Axes, rows: Sequence[Row], column: str) -> None:
+def _curves(panel: plotting.Axes, rows: Sequence[Row], column: str) -> None:
     for k, rho_sq in enumerate(distinct(rows, "rho_sq")):
-        style = {"colour": COLOURS[k], "marker": MARKERS[k], "label": f"$ρ_{{SQ}}$ = {rho_sq:g}"}
-        banded(panel, where(rows, rho_sq=rho_sq), "multiple", column, **style)
+        style = {"colour": plotting.COLOURS[k], "marker": plotting.MARKERS[k], "label": f"$ρ_{{SQ}}$ = {rho_sq:g}"}
+        plotting.banded(panel, where(rows, rho_sq=rho_sq), "multiple", column, **style)
     if column != "unique_share":
-        dotted(panel, 1.0 - RHO, "1 − ρ")
-    logarithmic(panel)
+        plotting.dotted(panel, 1.0 - RHO, "1 − ρ")
+    plotting.logarithmic(panel)
     panel.xaxis.set_major_formatter("×{x:g}")
     panel.set_ylim(-0.02, 1.04)
 
 
-EXPERIMENT = Experiment(
-    "figure2",
-    20,
-    title="Figure 2: replicability of rPVI against the number of samples",
-    reading=[
-        "rPVI with ε = 0.02, δ = 0.001, ρ = 0.2, and calls in multiples of 13 000, as in the paper's experiment. The "
-        "paper does not say which grid, discount and multiples it used; these are ours. The tolerance of a query is ε "
-        "itself.",
-        "The first two panels are the paper's: all runs share one seed r. Which ρ_SQ looks best there depends on r, "
-        "because an edge of a bin may fall near a mean. The third panel averages over r. That is the quantity that ρ "
-        "bounds.",
-    ],
-    caption="Lines are estimates, bands their intervals; the dotted line is 1 − ρ. Modal share: the interval is of the "
-    "probability of the likeliest value function under this r. Unique share: of its expectation in 150 runs. "
-    "Agreement: Clopper and Pearson.",
-    alternative="Six panels: modal share, unique share and pairwise agreement over multiples of 13000 calls, for two "
-    "grids and several rho_SQ.",
-    design=design,
-    analyse=analyse,
-    draw=draw,
-    verdicts=verdicts,
-)
+EXPERIMENT = Figure2()

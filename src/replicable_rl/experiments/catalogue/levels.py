@@ -1,9 +1,8 @@
 """Model, value, policy: whether each level is harder to replicate than the next.
 
-The same model gives the same value and the same value the same policy, so agreement cannot fall along the chain. The
-paper expects it to *rise*: replicating a model should be hardest, a policy easiest. ApproximateMDP learns the model and
-plans; rPVI estimates values directly. Both run over a range of sample sizes, and for each level the samples at which
-two runs agree with probability 0.8 are read off.
+Agreement cannot fall along the chain. The paper expects it to rise: replicating a model should be hardest, a policy
+easiest. Both algorithms run over a range of sample sizes, and for each level the samples at which two runs agree with
+probability 0.8 are read off.
 """
 
 from __future__ import annotations
@@ -12,21 +11,20 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from replicable_rl import plotting
 from replicable_rl.audit import AuditResult
-from replicable_rl.experiments.estimates import agreement, crossing, of_each, undecided
-from replicable_rl.experiments.experiment import (
+from replicable_rl.experiments.estimates import (
     SHORT_NAMES,
-    Data,
-    Experiment,
-    Row,
-    Scale,
-    Study,
-    Verdict,
-    shown,
+    crossing,
+    of_each,
+    pairwise,
     table,
+    undecided,
     where,
+    written,
 )
-from replicable_rl.plotting import BLUE, GREEN, ORANGE, RED, Axes, Figure, banded, dotted, logarithmic, panels, remark
+from replicable_rl.experiments.experiment import Data, Experiment, Row, Scale, Study, Verdict
+from replicable_rl.report import Block
 from replicable_rl.runs import ObjectSpec
 
 GRIDS = ("two-goals-v1", "two-goals-wide-v1")
@@ -39,51 +37,83 @@ CALLS = {  # in powers of ten, and more densely where values and models pass the
     VALUE: (*(10**k for k in range(2, 6)), 2 * 10**5, 10**6, 3 * 10**6, 10**7, 10**8),
 }
 ENOUGH_PAIRS = 50  # that never differ, to say that two levels do not
-_CROSS = {"marker": "x", "markeredgecolor": ORANGE, "markersize": 9.0, "linestyle": "none"}
+_CROSS = {"marker": "x", "markeredgecolor": plotting.ORANGE, "markersize": 9.0, "linestyle": "none"}
 _LOOK: dict[tuple[str, str], dict[str, Any]] = {
-    (MODEL, "model"): {"colour": BLUE, "marker": "o"},
-    (MODEL, "value"): {"colour": ORANGE, **_CROSS},
-    (MODEL, "policy"): {"colour": BLUE, "marker": "^", "linestyle": "--"},
-    (VALUE, "value"): {"colour": RED, "marker": "s"},
-    (VALUE, "policy"): {"colour": RED, "marker": "v", "linestyle": "--"},
+    (MODEL, "model"): {"colour": plotting.BLUE, "marker": "o"},
+    (MODEL, "value"): {"colour": plotting.ORANGE, **_CROSS},
+    (MODEL, "policy"): {"colour": plotting.BLUE, "marker": "^", "linestyle": "--"},
+    (VALUE, "value"): {"colour": plotting.RED, "marker": "s"},
+    (VALUE, "policy"): {"colour": plotting.RED, "marker": "v", "linestyle": "--"},
 }
 
 
-def design(scale: Scale) -> list[Study]:
-    """Return both algorithms over their range of calls, on both grids."""
-    studies = []
-    for problem, name in itertools.product(GRIDS, CALLS):
-        for calls in scale.some(CALLS[name]):
-            point = {"problem": problem, "algorithm": name, "calls": calls}
-            studies.append(Study.of(point, problem, ObjectSpec(name, {**PROMISE, "calls": calls}), scale.pairs))
-    return studies
+class Levels(Experiment):
+    """Model, value, policy: how many samples each takes.
 
+    The same model gives the same value, and the same value the same policy. The paper expects each level to be harder
+    than the next. ApproximateMDP learns a model and plans; rPVI estimates values directly; both have a tolerance of
+    0.02.
 
-def analyse(studies: Sequence[Study], results: Sequence[AuditResult]) -> Data:
-    """Return agreement at every level over the samples, and the samples at which it passes the target."""
-    rows: list[Row] = []
-    for study, result in zip(studies, results, strict=True):
-        levels = [level for algorithm, level in _LOOK if algorithm == study.point["algorithm"]]
-        about = {**study.point, "samples": result.runs[0].samples}
-        rows += [{**about, "level": level, **agreement(result, level)} for level in levels]
-    needed = []
-    for problem, (algorithm, level) in itertools.product(GRIDS, _LOOK):
-        curve = where(rows, problem=problem, algorithm=algorithm, level=level)
-        samples, counts = [row["samples"] for row in curve], [(row["same"], row["pairs"]) for row in curve]
-        about = {"problem": problem, "algorithm": algorithm, "level": level}
-        about |= {"tried_from": samples[0], "tried_to": samples[-1]}
-        needed.append(about | crossing("samples", samples, counts, TARGET))
-    return Data({"agreement": rows, "needed": needed}, {**PROMISE, "target": TARGET})
+    Where the value is computed from the model, value and model agree together: two different models hardly ever have
+    the same value to the last bit.
+    """
 
+    order = 60
+    caption = "Agreement over the samples of a run; the table says where it passes 0.8."
+    alternative = "Agreement of model, value and policy over samples on two grids."
 
-def verdicts(data: Data) -> list[Verdict]:
-    """Judge that each level is easier than the one before it, and that values are cheaper than models."""
-    return [
-        _easier(data, MODEL, "value", "model"),
-        _easier(data, MODEL, "policy", "value"),
-        _easier(data, VALUE, "policy", "value"),
-        *(_cheaper(data, grid) for grid in GRIDS),
-    ]
+    def design(self, scale: Scale) -> list[Study]:
+        """Return both algorithms over their range of calls, on both grids."""
+        studies = []
+        for problem, name in itertools.product(GRIDS, CALLS):
+            for calls in scale.some(CALLS[name]):
+                point = {"problem": problem, "algorithm": name, "calls": calls}
+                studies.append(Study.of(point, problem, ObjectSpec(name, {**PROMISE, "calls": calls}), scale.pairs))
+        return studies
+
+    def analyse(self, studies: Sequence[Study], results: Sequence[AuditResult]) -> Data:
+        """Return agreement at every level over the samples, and the samples at which it passes the target."""
+        rows: list[Row] = []
+        for study, result in zip(studies, results, strict=True):
+            levels = [level for algorithm, level in _LOOK if algorithm == study.point["algorithm"]]
+            about = {**study.point, "samples": result.runs[0].samples}
+            rows += [{**about, "level": level, **pairwise(result, level)} for level in levels]
+        needed = []
+        for problem, (algorithm, level) in itertools.product(GRIDS, _LOOK):
+            curve = where(rows, problem=problem, algorithm=algorithm, level=level)
+            samples, counts = [row["samples"] for row in curve], [(row["same"], row["pairs"]) for row in curve]
+            about = {"problem": problem, "algorithm": algorithm, "level": level}
+            needed.append(about | crossing("samples", samples, counts, TARGET))
+        return Data({"agreement": rows, "needed": needed}, {**PROMISE, "target": TARGET})
+
+    def verdicts(self, data: Data) -> list[Verdict]:
+        """Judge that each level is easier than the one before it, and that values are cheaper than models."""
+        return [
+            _easier(data, MODEL, "value", "model"),
+            _easier(data, MODEL, "policy", "value"),
+            _easier(data, VALUE, "policy", "value"),
+            *(_cheaper(data, grid) for grid in GRIDS),
+        ]
+
+    def draw(self, data: Data) -> plotting.Figure:
+        """Draw the agreement on each grid."""
+        figure, (axes,) = plotting.panels((11.5, 4.6), 1, len(GRIDS), sharey=True)
+        for grid, panel in zip(GRIDS, axes, strict=True):
+            for (algorithm, level), look in _LOOK.items():
+                rows = where(data.tables["agreement"], problem=grid, algorithm=algorithm, level=level)
+                plotting.banded(panel, rows, "samples", "agreement", label=f"{SHORT_NAMES[algorithm]}: {level}", **look)
+            panel.set(title=grid, ylim=(-0.03, 1.05), xlabel="samples of a run, in all")
+            plotting.logarithmic(panel)
+            plotting.dotted(panel, TARGET, f"{TARGET:g}")
+        axes[0].set_ylabel("pairs that are identical")
+        axes[0].legend(loc="lower right", fontsize=9)
+        return figure
+
+    def blocks(self, data: Data) -> list[Block]:
+        """Return what every level needs."""
+        names = {"problem": "problem", "algorithm": "algorithm", "level": "level", "samples": "samples"}
+        names |= {"samples_low": "shown too few", "samples_high": "shown enough"}
+        return [table(data.tables["needed"], names, "Samples of a run for an agreement of 0.8.")]
 
 
 def _easier(data: Data, algorithm: str, easy: str, hard: str) -> Verdict:
@@ -97,7 +127,7 @@ def _easier(data: Data, algorithm: str, easy: str, hard: str) -> Verdict:
         alike = alike and all(a["same"] == b["same"] for a, b in rows)
         clear += any(a["agreement_low"] > b["agreement_high"] for a, b in rows)
         rests_on += gap
-        text = f"{shown(gap[0], 'agreement')} and {shown(gap[1], 'agreement')}"
+        text = f"{written(gap[0], 'agreement')} and {written(gap[1], 'agreement')}"
     same = " (the same in every pair of runs)" if alike else ""
     return Verdict.judged(
         f"A {easy} is easier to replicate than a {hard} ({SHORT_NAMES[algorithm]})",
@@ -139,68 +169,4 @@ def _samples(row: Row) -> str:
     return f"{middle} ({low}–{high})"
 
 
-def draw(data: Data) -> Figure:
-    """Draw the agreement on each grid, and below it the samples at which each level passes the target."""
-    figure, axes = panels((11.5, 6.4), 2, len(GRIDS), sharex="col", gridspec_kw={"height_ratios": [2.2, 1.0]})
-    for grid, (above, below) in zip(GRIDS, axes.T, strict=True):
-        for (algorithm, level), look in _LOOK.items():
-            rows = where(data.tables["agreement"], problem=grid, algorithm=algorithm, level=level)
-            banded(above, rows, "samples", "agreement", label=_label(rows[0]), **look)
-        above.set(title=grid, ylim=(-0.03, 1.05))
-        dotted(above, TARGET, f"{TARGET:g}")
-        _needed(below, where(data.tables["needed"], problem=grid), named=grid == GRIDS[0])
-        remark(below, f"samples for an agreement of {TARGET:g}", (0.0, 1.02), "axes fraction", va="bottom", color=GREEN)
-    axes[0, 0].set_ylabel("pairs that are identical")
-    axes[0, 0].legend(loc="lower right", fontsize=9)
-    return figure
-
-
-def _label(row: Row) -> str:
-    return f"{SHORT_NAMES[row['algorithm']]}: {row['level']}"
-
-
-def _needed(panel: Axes, rows: Sequence[Row], named: bool) -> None:
-    """Draw where the target is passed, and what is shown to be too few and enough."""
-    for y, row in enumerate(reversed(rows)):
-        look = _LOOK[row["algorithm"], row["level"]]
-        ends = row["samples_low"] or row["tried_from"], row["samples_high"] or row["tried_to"]
-        panel.plot(ends, [y, y], color=look["colour"], linewidth=2.2)
-        if row["samples_high"] is None:
-            panel.plot(ends[1], y, ">", color=look["colour"])
-        if row["samples"] is not None:
-            panel.plot(row["samples"], y, look["marker"], color=look["colour"], markersize=8)
-    panel.set_yticks(range(len(rows)), [_label(row) if named else "" for row in reversed(rows)])
-    panel.set_ylim(-0.6, len(rows) - 0.4)
-    logarithmic(panel)
-    panel.grid(True, axis="x")
-    panel.set_xlabel("samples of a run, in all")
-
-
-EXPERIMENT = Experiment(
-    "levels",
-    60,
-    title="Model, value, policy: how many samples each takes",
-    reading=[
-        "The same model gives the same value, and the same value the same policy. The paper expects each level to be "
-        "harder than the next. ApproximateMDP learns a model and plans; rPVI estimates values directly; both have a "
-        "tolerance of 0.02.",
-        "Where the value is computed from the model, value and model agree together: two different models hardly ever "
-        "have the same value to the last bit.",
-    ],
-    caption="Above: agreement over the samples of a run. Below: where it passes 0.8; a bar runs from what is shown to "
-    "be too few to what is shown to be enough.",
-    alternative="Agreement of model, value and policy over samples on two grids, and the samples for an agreement of "
-    "0.8.",
-    blocks=lambda data: [
-        table(
-            data.tables["needed"],
-            {"problem": "problem", "algorithm": "algorithm", "level": "level", "samples": "samples"}
-            | {"samples_low": "shown too few", "samples_high": "shown enough"},
-            "Samples of a run for an agreement of 0.8.",
-        )
-    ],
-    design=design,
-    analyse=analyse,
-    draw=draw,
-    verdicts=verdicts,
-)
+EXPERIMENT = Levels()

@@ -1,10 +1,8 @@
 """The theorems at their own sample sizes: samples drawn, disagreement against rho, error against epsilon, time.
 
-Both algorithms run on all problems that come with the library, with no parameter but the promise. rPVI has three forms:
-the paper's listing with the m that is printed and with the m that its proof needs ("tight"), and ours ("sharp"). The
-error is, for rPVI, the loss of the policy from the worst state, for ApproximateMDP the error of an entry of the model.
-The latter is measured after rows were divided by their sums, which the promise does not cover: it can be larger. Times
-are those of the runs when they were made, as the store keeps them.
+The error is, for rPVI, the loss of the policy from the worst state, for ApproximateMDP the error of an entry of the
+model, measured after rows were divided by their sums. Times are those of the runs when they were made, as the store
+keeps them.
 """
 
 from __future__ import annotations
@@ -15,25 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from replicable_rl import plotting
 from replicable_rl.audit import AuditResult
-from replicable_rl.experiments.estimates import agreement, columns, proportion
-from replicable_rl.experiments.experiment import (
-    SHORT_NAMES,
-    Data,
-    Experiment,
-    Row,
-    Scale,
-    Study,
-    Verdict,
-    distinct,
-    shown,
-    table,
-    transition_probabilities,
-    where,
-)
-from replicable_rl.plotting import COLOURS, Figure, bounded, logarithmic, panels, remark
+from replicable_rl.experiments import estimates
+from replicable_rl.experiments.estimates import SHORT_NAMES, distinct, transition_probabilities, where, written
+from replicable_rl.experiments.experiment import Data, Experiment, Row, Scale, Study, Verdict
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import build, make
+from replicable_rl.report import Block
 from replicable_rl.runs import ObjectSpec
 from replicable_rl.theory import MAX_CALLS, paper_phased_vi, phased_vi
 
@@ -60,22 +47,102 @@ _PANELS = (
 )
 
 
-def design(scale: Scale) -> list[Study]:
-    """Return both algorithms on every shipped problem, in all their forms."""
-    studies = []
-    for problem in PROBLEMS:
-        if scale.quick and problem in FEWER_PAIRS:
-            continue
-        for algorithm in LEVELS:
-            pairs = max(2, scale.pairs // (FEWER_PAIRS.get(problem, 1) if algorithm == RPVI else 1))
+class Theorem(Experiment):
+    """The theorems at their own sample sizes.
+
+    The samples that the theorems ask for, drawn: counts are drawn instead of samples, so a run costs milliseconds.
+    These are all problems that come with the library, and no parameter is given but the promise. Where ε = 0.1 would
+    ask for more than 64 bits can count, ε is larger. Times are those of the runs when they were made.
+
+    rPVI runs in three forms. The printed and the tight one are the paper's listing, with the m that is printed and with
+    the m that its proof needs; the sharp one is ours. It keeps the same promises and takes a small part of the samples.
+
+    ApproximateMDP's promise is about entries before a row is divided by its sum; the figure shows the error after it.
+    """
+
+    order = 40
+    caption = (
+        "From left to right: samples of a run, pairs of runs that differ (bar: interval; dotted: ρ), the worst error "
+        "of all runs in units of ε (arrows: smaller than drawn), median time of a run."
+    )
+    alternative = "A row for every problem and algorithm: samples, disagreement, error, time."
+
+    def design(self, scale: Scale) -> list[Study]:
+        """Return both algorithms on every shipped problem, in all their forms."""
+        studies = []
+        for problem in PROBLEMS:
+            if scale.quick and problem in FEWER_PAIRS:
+                continue
+            for algorithm in LEVELS:
+                pairs = max(2, scale.pairs // (FEWER_PAIRS.get(problem, 1) if algorithm == RPVI else 1))
+                for form in FORMS[algorithm]:
+                    promise = _promise(problem, form) if algorithm == RPVI else {"epsilon": ENTRY_EPSILON}
+                    if promise is None:
+                        continue
+                    spec = ObjectSpec(algorithm, {"delta": DELTA, "rho": RHO, **promise})
+                    point = {"problem": problem, "algorithm": algorithm, "form": form, "epsilon": promise["epsilon"]}
+                    studies.append(Study.of(point, problem, spec, pairs))
+        return studies
+
+    def analyse(self, studies: Sequence[Study], results: Sequence[AuditResult]) -> Data:
+        """Return a row for every theorem on every problem."""
+        rows = [_row(study, result) for study, result in zip(studies, results, strict=True)]
+        return Data({"theorems": rows}, {"delta": DELTA, "rho": RHO})
+
+    def verdicts(self, data: Data) -> list[Verdict]:
+        """Judge rho and epsilon for both algorithms, over all problems."""
+        judged = []
+        for algorithm, (name, theorem) in _THEOREMS.items():
             for form in FORMS[algorithm]:
-                promise = _promise(problem, form) if algorithm == RPVI else {"epsilon": ENTRY_EPSILON}
-                if promise is None:
-                    continue
-                spec = ObjectSpec(algorithm, {"delta": DELTA, "rho": RHO, **promise})
-                point = {"problem": problem, "algorithm": algorithm, "form": form, "epsilon": promise["epsilon"]}
-                studies.append(Study.of(point, problem, spec, pairs))
-    return studies
+                rows = where(data.tables["theorems"], algorithm=algorithm, form=form)
+                called = f"{name}, {_called(form)}, at its theorem's m"
+                judged += [_rho(called, theorem, rows), _epsilon(called, theorem, rows, algorithm == RPVI)]
+        return judged
+
+    def draw(self, data: Data) -> plotting.Figure:
+        """Draw a line for every problem, algorithm and form, and what was found about it side by side."""
+        rows = data.tables["theorems"]
+        problems = distinct(rows, "problem")
+        heights = [-_STEP * i - _BETWEEN * problems.index(row["problem"]) for i, row in enumerate(rows)]
+        widths = {"width_ratios": [1.0, 1.25, 1.1, 1.0]}
+        figure, (axes,) = plotting.panels((12.5, 0.62 * -heights[-1] + 2.2), 1, 4, sharey=True, gridspec_kw=widths)
+        for y, row in zip(heights, rows, strict=True):
+            look, error = _look(row["algorithm"], row["form"]), row["worst_error"] / row["epsilon"]
+            axes[0].plot(float(row["samples_a_run"]), y, **look)
+            axes[1].plot(
+                [row["disagreement_low"], row["disagreement_high"]], [y, y], color=look["color"], linewidth=1.8
+            )
+            axes[1].plot(row["disagreement"], y, **look)
+            beside = (row["disagreement_high"], y)
+            plotting.remark(axes[1], f"{row['differ']} of {row['pairs']}", beside, shift=(6, 0), fontsize=7.5)
+            axes[2].plot(max(error, _SMALLEST), y, **look | ({"marker": "<"} if error < _SMALLEST else {}))
+            axes[3].plot(1e3 * row["median_seconds_a_run"], y, **look)
+        for panel in (axes[0], axes[2], axes[3]):
+            plotting.logarithmic(panel)
+        plotting.bounded(axes[1], RHO, f"ρ = {RHO:g}")
+        axes[1].set_xlim(-0.01, RHO + 0.02)
+        plotting.bounded(axes[2], 1.0, "ε")
+        axes[2].set_xlim(_SMALLEST / 2, 5.0)
+        for panel, (title, label) in zip(axes, _PANELS, strict=True):
+            panel.set(title=title, xlabel=label)
+            panel.grid(False, axis="y")
+            panel.grid(True, axis="x")
+            panel.tick_params(axis="y", length=0)
+        places = [[y for y, row in zip(heights, rows, strict=True) if row["problem"] == name] for name in problems]
+        axes[0].set_yticks([(ys[0] + ys[-1]) / 2.0 for ys in places], problems)
+        axes[0].set_ylim(heights[-1] - 0.6, 0.6)
+        shapes = [(algorithm, form) for algorithm in LEVELS for form in FORMS[algorithm]]
+        labels = [f"{SHORT_NAMES[algorithm]}, {_called(form)}" for algorithm, form in shapes]
+        handles = [axes[0].plot([], [], **_look(*shape))[0] for shape in shapes]
+        figure.legend(handles=handles, labels=labels, loc="outside lower center", ncols=5)
+        return figure
+
+    def blocks(self, data: Data) -> list[Block]:
+        """Return the same numbers as a table."""
+        names = {"problem": "problem", "algorithm": "algorithm", "form": "form", "epsilon": "ε", "calls": "m asked"}
+        names |= {"samples_a_run": "samples of a run", "differ": "pairs that differ", "pairs": "of"}
+        names |= {"disagreement_high": "at most", "worst_error": "worst error", "median_seconds_a_run": "seconds a run"}
+        return [estimates.table(data.tables["theorems"], names, "The same numbers.")]
 
 
 def _promise(problem: str, form: str) -> dict[str, Any] | None:
@@ -91,16 +158,10 @@ def _promise(problem: str, form: str) -> dict[str, Any] | None:
     return None
 
 
-def analyse(studies: Sequence[Study], results: Sequence[AuditResult]) -> Data:
-    """Return a row for every theorem on every problem."""
-    rows = [_row(study, result) for study, result in zip(studies, results, strict=True)]
-    return Data({"theorems": rows}, {"delta": DELTA, "rho": RHO})
-
-
 def _row(study: Study, result: AuditResult) -> Row:
     problem, algorithm, epsilon = build(study.audit.problem), study.point["algorithm"], study.point["epsilon"]
-    same = agreement(result, LEVELS[algorithm])
-    differ = columns("disagreement", *(1.0 - same[f"agreement{end}"] for end in ("", "_high", "_low")))
+    same = estimates.pairwise(result, LEVELS[algorithm])
+    differ = estimates.columns("disagreement", *(1.0 - same[f"agreement{end}"] for end in ("", "_high", "_low")))
     error = _worst_loss(result) if algorithm == RPVI else _worst_entry(problem, result)
     claims = [claim for run in result.runs for claim in (run.claims.accuracy, run.claims.replicability)]
     return {
@@ -126,24 +187,13 @@ def _worst_loss(result: AuditResult) -> float:
 def _too_many_lose(result: AuditResult, epsilon: float) -> bool:
     """Whether more runs than a share delta must have lost more than epsilon; one or two may."""
     lost = (policy for policy in result.policies or () if policy.worst_loss - policy.normalised_error > epsilon)
-    return bool(proportion("", sum(policy.runs for policy in lost), len(result.runs))["_low"] > DELTA)
+    return bool(estimates.proportion("", sum(policy.runs for policy in lost), len(result.runs))["_low"] > DELTA)
 
 
 def _worst_entry(problem: TabularMDP, result: AuditResult) -> float:
     """Return the largest error of a transition probability of any learned model, its rows divided by their sums."""
     truth, models = transition_probabilities(problem), result.outputs("model").values()
     return max(float(np.abs(transition_probabilities(model) - truth).max()) for model in models)
-
-
-def verdicts(data: Data) -> list[Verdict]:
-    """Judge rho and epsilon for both algorithms, over all problems."""
-    judged = []
-    for algorithm, (name, theorem) in _THEOREMS.items():
-        for form in FORMS[algorithm]:
-            rows = where(data.tables["theorems"], algorithm=algorithm, form=form)
-            called = f"{name}, {_called(form)}, at its theorem's m"
-            judged += [_rho(called, theorem, rows), _epsilon(called, theorem, rows, algorithm == RPVI)]
-    return judged
 
 
 def _rho(called: str, theorem: str, rows: Sequence[Row]) -> Verdict:
@@ -153,7 +203,7 @@ def _rho(called: str, theorem: str, rows: Sequence[Row]) -> Verdict:
         f"{called}: two runs differ with probability at most rho",
         theorem,
         f"{differ} of {pairs} pairs on {len(rows)} problems; least certain: {worst['problem']}, "
-        f"{shown(worst, 'disagreement')} against rho = {RHO:g}",
+        f"{written(worst, 'disagreement')} against rho = {RHO:g}",
         yes=worst["disagreement_high"] <= RHO,
         no=any(row["disagreement_low"] > RHO for row in rows),
         rests_on=[row for row in rows if row["disagreement_high"] > RHO],
@@ -178,78 +228,10 @@ def _called(form: str) -> str:
     return "as printed" if form == "printed" else form
 
 
-def draw(data: Data) -> Figure:
-    """Draw a line for every problem, algorithm and form, and what was found about it side by side."""
-    rows = data.tables["theorems"]
-    problems = distinct(rows, "problem")
-    heights = [-_STEP * i - _BETWEEN * problems.index(row["problem"]) for i, row in enumerate(rows)]
-    widths = {"width_ratios": [1.0, 1.25, 1.1, 1.0]}
-    figure, (axes,) = panels((12.5, 0.62 * -heights[-1] + 2.2), 1, 4, sharey=True, gridspec_kw=widths)
-    for y, row in zip(heights, rows, strict=True):
-        look, error = _look(row["algorithm"], row["form"]), row["worst_error"] / row["epsilon"]
-        axes[0].plot(float(row["samples_a_run"]), y, **look)
-        axes[1].plot([row["disagreement_low"], row["disagreement_high"]], [y, y], color=look["color"], linewidth=1.8)
-        axes[1].plot(row["disagreement"], y, **look)
-        beside = (row["disagreement_high"], y)
-        remark(axes[1], f"{row['differ']} of {row['pairs']}", beside, shift=(6, 0), fontsize=7.5)
-        axes[2].plot(max(error, _SMALLEST), y, **look | ({"marker": "<"} if error < _SMALLEST else {}))
-        axes[3].plot(1e3 * row["median_seconds_a_run"], y, **look)
-    for panel in (axes[0], axes[2], axes[3]):
-        logarithmic(panel)
-    bounded(axes[1], RHO, f"ρ = {RHO:g}")
-    axes[1].set_xlim(-0.01, RHO + 0.02)
-    bounded(axes[2], 1.0, "ε")
-    axes[2].set_xlim(_SMALLEST / 2, 5.0)
-    for panel, (title, label) in zip(axes, _PANELS, strict=True):
-        panel.set(title=title, xlabel=label)
-        panel.grid(False, axis="y")
-        panel.grid(True, axis="x")
-        panel.tick_params(axis="y", length=0)
-    places = [[y for y, row in zip(heights, rows, strict=True) if row["problem"] == name] for name in problems]
-    axes[0].set_yticks([(ys[0] + ys[-1]) / 2.0 for ys in places], problems)
-    axes[0].set_ylim(heights[-1] - 0.6, 0.6)
-    shapes = [(algorithm, form) for algorithm in LEVELS for form in FORMS[algorithm]]
-    labels = [f"{SHORT_NAMES[algorithm]}, {_called(form)}" for algorithm, form in shapes]
-    handles = [axes[0].plot([], [], **_look(*shape))[0] for shape in shapes]
-    figure.legend(handles=handles, labels=labels, loc="outside lower center", ncols=5)
-    return figure
-
-
 def _look(algorithm: str, form: str) -> dict[str, Any]:
-    colour, (marker, filled) = COLOURS[list(LEVELS).index(algorithm)], _SHAPES[form]
+    colour, (marker, filled) = plotting.COLOURS[list(LEVELS).index(algorithm)], _SHAPES[form]
     face = colour if filled else "white"
     return {"color": colour, "marker": marker, "linestyle": "none", "markersize": 5.5, "markerfacecolor": face}
 
 
-EXPERIMENT = Experiment(
-    "theorem",
-    40,
-    title="The theorems at their own sample sizes",
-    reading=[
-        "The samples that the theorems ask for, drawn: counts are drawn instead of samples, so a run costs "
-        "milliseconds. These are all problems that come with the library. Where ε = 0.1 would ask for more than 64 "
-        "bits can count, ε is larger. Times are those of the runs when they were made.",
-        "rPVI runs in three forms. The printed and the tight one are the paper's listing, with the m that is printed "
-        "and with the m that its proof needs; the sharp one is ours. It keeps the same promises and takes a small part "
-        "of the samples.",
-        "ApproximateMDP's promise is about entries before a row is divided by its sum; the figure shows the error "
-        "after it.",
-    ],
-    caption="From left to right: samples of a run, pairs of runs that differ (bar: interval; dotted: ρ), the worst "
-    "error of all runs in units of ε (arrows: smaller than drawn), median time of a run.",
-    alternative="Four panels side by side with a row for every problem and algorithm: samples, disagreement, error, "
-    "time.",
-    blocks=lambda data: [
-        table(
-            data.tables["theorems"],
-            {"problem": "problem", "algorithm": "algorithm", "form": "form", "epsilon": "ε", "calls": "m asked"}
-            | {"samples_a_run": "samples of a run", "differ": "pairs that differ", "pairs": "of"}
-            | {"disagreement_high": "at most", "worst_error": "worst error", "median_seconds_a_run": "seconds a run"},
-            "The same numbers.",
-        )
-    ],
-    design=design,
-    analyse=analyse,
-    draw=draw,
-    verdicts=verdicts,
-)
+EXPERIMENT = Theorem()
