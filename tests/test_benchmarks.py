@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from dev.benchmarks import __main__ as command
-from dev.benchmarks import memory, peers, planning, rendering, runs
+from dev.benchmarks import memory, peers, planning, rendering
 from dev.benchmarks.fitting import fit, fit_curve
 from dev.benchmarks.problems import Multinomial, table_of_400
 from dev.benchmarks.records import Book
@@ -172,12 +172,6 @@ def test_a_peer_that_is_wrong_is_marked(monkeypatch: pytest.MonkeyPatch) -> None
     impatient = dataclasses.replace(planning.QUICK, patience=0.0)
     ours, other = planning._side_by_side("Garnet", 20, mdp, set(), impatient)
     assert (len(ours.values), len(other.values)) == (2, 1)
-
-
-def test_absent_peers_have_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "scool_python", lambda: None)
-    *_, peer = runs._model(runs.QUICK)
-    assert (peer.values, peer.note) == ((), "rlberry-scool is not installed here.")
 
 
 # --- the page ----------------------------------------------------------------------------------

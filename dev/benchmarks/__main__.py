@@ -49,8 +49,9 @@ def main(arguments: list[str] | None = None) -> None:
     book = Book(machine(), book.measurements)
     names = options.sections or list(MODULES)
     for name in names:
-        sizes = "QUICK" if options.quick else "LARGE" if options.large and hasattr(MODULES[name], "LARGE") else "FULL"
-        book = book.with_section(name, _watched(name, getattr(MODULES[name], sizes)))
+        module = MODULES[name]
+        sizes = module.QUICK if options.quick else audit.LARGE if options.large and module is audit else module.FULL
+        book = book.with_section(name, _watched(name, sizes))
         if not options.quick:
             book.save(RESULTS)
     if options.quick or options.sections:

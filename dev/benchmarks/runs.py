@@ -1,4 +1,4 @@
-"""Whole runs: 150 of rPVI, their growth with m, S, T and cores, one with a million states, and one of a model."""
+"""Whole runs: 150 of rPVI, their growth with m, S, T and cores and one with a million states."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ import numpy as np
 
 import replicable_rl as rr
 from dev.benchmarks.memory import in_fresh_process
-from dev.benchmarks.peers import absence, mbqvi_seconds, scool_python
 from dev.benchmarks.problems import CALLS, Multinomial, table_of_400
 from dev.benchmarks.timing import OURS, Job, Measurement, all_cores, in_turns, one_core
 from replicable_rl.problem.shipped import garnet
 from replicable_rl.testing import PerSample
 
 MANY, ONE = "runs of rPVI, 400 rows", "one run of rPVI, one core"
-MODEL = "one run of ApproximateMDP, 400 rows"
 BIG_TIME, BIG_MEMORY = "one run of rPVI on a large Garnet", "peak memory of that run"
 
 
@@ -33,13 +31,10 @@ class Sizes:
     states: tuple[int, ...] = (10, 100, 1000, 10_000)
     lengths: tuple[int, ...] = (10, 30, 100, 300, 1000)
     large: int = 1_000_000
-    mbqvi: tuple[int, int] = (2, 400)  # samples a pair, of 13 000
 
 
 FULL = Sizes()
-QUICK = Sizes(
-    rounds=2, runs=4, iterations=5, exponents=(4, 18), states=(10, 100), lengths=(2, 4), large=1000, mbqvi=(1, 400)
-)
+QUICK = Sizes(rounds=2, runs=4, iterations=5, exponents=(4, 18), states=(10, 100), lengths=(2, 4), large=1000)
 
 
 def measure(sizes: Sizes) -> Iterator[Measurement]:
@@ -47,7 +42,6 @@ def measure(sizes: Sizes) -> Iterator[Measurement]:
     yield from _many(sizes)
     with one_core():
         yield from _growth(sizes)
-    yield from _model(sizes)
     yield from _large(sizes)
 
 
@@ -93,22 +87,6 @@ def _growth(sizes: Sizes) -> Iterator[Measurement]:
     for size, calls in curves.items():
         jobs = [Job(OURS, call, {size: at}) for at, call in calls.items()]
         yield from in_turns("runs", ONE, jobs, rounds=sizes.rounds, seconds=10.0, at_least=5, against=size)
-
-
-def _model(sizes: Sizes) -> Iterator[Measurement]:
-    """Yield the time of learning a model from one batch of samples and planning on it, as MBQVI does."""
-    mdp, at = table_of_400(), {"m": CALLS}
-    run = partial(rr.solve, mdp, rr.ApproximateMDP(0.1, 0.001, calls=CALLS), shared_seed=1, sample_seed=1)
-    yield from in_turns("runs", MODEL, [Job(OURS, run, at)], rounds=sizes.rounds)
-    python, by = scool_python(), "rlberry-scool MBQVI"
-    if python is None:
-        yield Measurement("runs", MODEL, by, at, note=absence("rlberry-scool"))
-        return
-    few, some = sizes.mbqvi
-    at_few, at_some = mbqvi_seconds(python, mdp, sizes.mbqvi, rounds=min(sizes.rounds, 3))
-    seconds = min(at_few) + (min(at_some) - min(at_few)) * (CALLS - few) / (some - few)
-    note = f"Measured at {few} and {some} samples a pair; what a line through both says at {CALLS}."
-    yield Measurement("runs", MODEL, by, at, [seconds], note=note)
 
 
 def _large(sizes: Sizes) -> Iterator[Measurement]:
