@@ -16,7 +16,7 @@ from replicable_rl.diagnose import Diagnosis
 from replicable_rl.diagnose.forecast import Forecast, corrected
 from replicable_rl.pages.diagnosis import diagnosis_page
 from replicable_rl.pages.page import render
-from tests.test_cli import Run
+from tests.commands import Run
 from tests.test_logs import long_log
 from tests.test_report import Elements
 

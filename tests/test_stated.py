@@ -20,7 +20,6 @@ import replicable_rl as rr
 from replicable_rl.algorithms import phased_vi
 from replicable_rl.algorithms.plan import Plan
 from replicable_rl.audit import AuditResult
-from replicable_rl.cli.plans import show_plans
 from replicable_rl.diagnose import sizes
 from replicable_rl.problem import greedy
 from replicable_rl.problem.shipped import two_goals
@@ -296,12 +295,6 @@ def test_what_others_need_is_not_shown_as_proved() -> None:
     assert sizes.proved_samples(GRID, HONEST, 0.2, 0.1) is not None
     for algorithm in (Inherits(**PROMISE), PlansMore(**PROMISE), with_a_plan(HONEST)):
         assert sizes.proved_samples(GRID, algorithm, 0.2, 0.1) is None
-
-
-def test_the_command_says_whose_plan_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    for algorithm, said in ((HONEST, False), (PlansMore(**PROMISE), True)):
-        show_plans(GRID, [rr.plan(GRID, algorithm)])
-        assert (f"stated by {__name__}, not by this library" in " ".join(capsys.readouterr().out.split())) is said
 
 
 # --- audits judge what their runs claim ----------------------------------------------------------

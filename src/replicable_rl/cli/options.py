@@ -1,185 +1,384 @@
-"""Options that several commands share, and the algorithm they describe."""
+"""What commands take: one table from an option to the parameter that it is, and the objects that words stand for.
+
+``--rho-sq`` is the parameter ``rho_sq``: the name, its type and its help stand once, in `OPTIONS`. A command names the
+options that it takes, group by group, and gets those that were given as dictionaries, ready to be passed on.
+"""
+
+from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import inspect
+import os
 import re
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from replicable_rl.cli.objects import number_of, parse_object
+from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, shown, whole_number
-from replicable_rl.registry import ALGORITHMS, build
+from replicable_rl.files import kind_in_file, load_artifact, replacing
+from replicable_rl.logs import Bins, Dataset, from_transitions
+from replicable_rl.logs.sources import ENDINGS
+from replicable_rl.problem.table import TabularMDP
+from replicable_rl.registry import ALGORITHMS, PROBLEMS, build, make
 from replicable_rl.runs import ObjectSpec
+from replicable_rl.wording import sentence
 
-PROBLEM = typer.Argument(
-    metavar="PROBLEM",
-    help="An id (see `list`), id:key=value,..., a Gymnasium id, or a saved .npz file.",
-)
-ALGORITHM = typer.Argument(metavar="ALGORITHM", help="An id (see `list`), or id:key=value,...")
-Problem = Annotated[str, PROBLEM]
-AlgorithmId = Annotated[str, ALGORITHM]
-Store = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Keep finished runs in this SQLite file; the same call resumes.")
+
+def whole(text: str) -> int:
+    """Read a whole number, also in the form 1e6.
+
+    >>> whole("13_000"), whole("1e16")
+    (13000, 10000000000000000)
+    """
+    number = whole_number(number_of(text))
+    if number is None:
+        raise typer.BadParameter(f"must be a whole number such as 13000 or 1e6, got {shown(text)}.")
+    return number
+
+
+def seeds(text: str) -> int | list[int]:
+    """Read how many seeds, or the seeds themselves, with commas between."""
+    return [whole(part) for part in text.split(",") if part] if "," in text else whole(text)
+
+
+def names(text: str) -> Any:
+    """Read names with commas between, each a whole number where all of them are.
+
+    >>> names("home,over there"), names("1,2")
+    (['home', 'over there'], [1, 2])
+    """
+    parts = [part.strip() for part in text.split(",")]
+    return [int(part) for part in parts] if all(re.fullmatch("-?[0-9]+", part) for part in parts) else parts
+
+
+def columns(text: str) -> str | list[str]:
+    """Read one column, or several with commas between."""
+    parts = text.split(",")
+    return parts[0] if len(parts) == 1 else parts
+
+
+def probabilities(text: str) -> dict[Any, float]:
+    """Read the probabilities of names.
+
+    >>> probabilities("home=0.25,road=0.75")
+    {'home': 0.25, 'road': 0.75}
+    """
+    pairs = [item.rpartition("=") for item in text.split(",")]
+    try:
+        return dict(zip(names(",".join(name for name, _, _ in pairs)), (float(p) for *_, p in pairs), strict=True))
+    except ValueError:
+        raise typer.BadParameter(f"must be probabilities such as home=0.5,road=0.5, got {shown(text)}.") from None
+
+
+_WHOLE: dict[str, Any] = {"parser": whole, "metavar": "N"}
+_X: dict[str, Any] = {"metavar": "X"}
+_FILE: dict[str, Any] = {"metavar": "FILE"}
+
+# The type of an option, its help, and how it is read and shown.
+OPTIONS: dict[str, tuple[Any, str, dict[str, Any]]] = {
+    # of algorithms
+    "epsilon": (float, "Accuracy, or loss, in values normalised to [0, 1].", _X),
+    "delta": (float, "Failure probability of the accuracy.", _X),
+    "rho": (float, "Probability that two runs may differ.", _X),
+    "target": (str, "What epsilon is about: policy or value.", {}),
+    "over": (str, "Which loss: initial or worst.", {}),
+    "rule": (str, "How a plug-in policy decides (see `list`): an id, id:key=value, or a file of cuts.", {}),
+    "horizon": (int, "Steps of an episode.", _WHOLE),
+    "calls": (int, "Samples of every pair in one iteration.", _WHOLE),
+    "samples": (int, "Samples of every pair, for a plug-in policy.", _WHOLE),
+    "budget": (int, "Samples in all.", _WHOLE),
+    # of logs
+    "gamma": (float, "Discount, in [0, 1).", _X),
+    "state": (str, "The column of the state, or several: room,hour.", {"parser": columns}),
+    "action": (str, "The column of the action, or several.", {"parser": columns}),
+    "reward": (str, "The column of the reward.", {}),
+    "next_state": (str, "The column of the next state, or several.", {"parser": columns}),
+    "done": (str, "The column that says where episodes end.", {}),
+    "episode": (str, "The column that names episodes.", {}),
+    "order": (str, "The column that orders the rows of an episode.", {}),
+    "last": (str, "Without next states: what the last row of an episode is, drop or end.  [default: drop]", {}),
+    "bins": (list[str], "Bins of a column of numbers: temperature=10,20,30.", {"metavar": "NAME=EDGES"}),
+    "reward_range": (tuple[float, float], "Bounds of the rewards.  [default: those seen]", {"metavar": "LOW HIGH"}),
+    "states": (str, "All states, with commas between.  [default: those seen]", {"parser": names}),
+    "actions": (str, "All actions, likewise.", {"parser": names}),
+    "initial": (str, "Probabilities of first states: a=0.5,b=0.5.", {"parser": probabilities}),
+    "allowed": (Path, "A log with a row for every state and action that is allowed.  [default: all]", _FILE),
+    # of training functions
+    "evaluate": (str, "What measures the return of a run: module:function, or a Gymnasium id.", {}),
+    "uniform": (float, "The return of the uniform policy.", _X),
+    "probe": (str, "Observations to compare policies on: module:name.", {}),
+    "tolerance": (float, "How far apart two actions may be.", _X),
+    "version": (str, "The version of the function, which a --store asks for.", {}),
+    # of audits and searches
+    "shared_seeds": (str, "How many shared seeds, or the seeds: 7,2023.", {"parser": seeds, "metavar": "N"}),
+    "runs_per_seed": (int, "Runs on fresh samples under each shared seed.  [default: 2]", {**_WHOLE, "name": "--runs"}),
+    "seed": (int, "What all other seeds follow from.  [default: 0]", _WHOLE),
+    "confidence": (float, "How sure the intervals are.  [default: 0.95]", _X),
+    "require": (float, "The agreement that two runs must have; see the exit codes.", _X),
+    "level": (str, "What must agree (see `list`).  [default: policy, if there is one]", {}),
+    "store": (Path, "Keep finished runs in this SQLite file; the same call resumes.", _FILE),
+    "n_jobs": (int, "Workers; -1 for all cores.", {**_WHOLE, "name": "--jobs"}),
+    "on_error": (str, "raise, or record failures and go on.  [default: raise]", {}),
+    "share": (float, "Loss as a share of the gain over the uniform policy, in place of epsilon.", _X),
+    "algorithms": (list[str], "A rule, rpvi, model or rmax; may be repeated.", {"name": "--only"}),
+    "publish": (bool, "The first lab may publish cuts for the others.", {}),
+    "published": (bool, "Every first run publishes cuts, which the second follows.", {}),
+    "size": (str, "The parameter to search.  [default: samples, calls, episodes or budget]", {}),
+    "start": (int, "The smallest size to try.", _WHOLE),
+    "most": (int, "The largest size to try.", _WHOLE),
+    "resamples": (int, "Pairs of new logs, and splits into halves.  [default: 200; 50 for huge logs]", _WHOLE),
+    "shared_seed": (int, "The published randomness: runs that should agree share it.", _WHOLE),
+    "sample_seed": (int, "The fresh samples.  [default: new entropy]", _WHOLE),
+}
+
+OF_ALGORITHMS = ("epsilon", "delta", "rho", "target", "over", "rule", "horizon", "calls", "samples", "budget")
+OF_LOGS = tuple(OPTIONS)[list(OPTIONS).index("gamma") : list(OPTIONS).index("allowed") + 1]
+_PANELS = {"given": "Options of the algorithm", "log": "Columns of a log", "function": "Options of a function"}
+
+ProblemWord = Annotated[
+    str, typer.Argument(metavar="PROBLEM", help="An id (see `list`), id:key=value,..., a Gymnasium id, or a file.")
 ]
+AlgorithmWord = Annotated[str, typer.Argument(metavar="ALGORITHM", help="An id (see `list`), or id:key=value,...")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
 
-# What `build_algorithm` takes from the command line, beside the algorithm's own id:key=value.
-_OPTIONS: dict[str, tuple[type, str]] = {
-    "epsilon": (float, "Accuracy, in values normalised to [0, 1]."),
-    "delta": (float, "Failure probability of the accuracy."),
-    "rho": (float, "Probability that two runs may differ."),
-    "horizon": (int, "Steps of an episode, for R-max and plug-in policies."),
-    "target": (str, "What epsilon is about: policy or value."),
-    "calls": (int, "Samples m of every pair, per iteration (1e6 is fine)."),
-    "iterations": (int, "Iterations T of phased value iteration."),
-    "episodes": (int, "Episodes m per round of R-max."),
-    "budget": (int, "Samples in all, for a plug-in policy and for R-max."),
-    "rounds": (int, "The most rounds T of R-max."),
-    "tolerance": (float, "How far the answer of one query may be off."),
-    "rho_sq": (float, "Probability that the answers of one query differ."),
-    "rule": (
-        str,
-        "Rule of a plug-in policy: greedy, tolerance:tolerance=0.01, affordable:order=1,0 (which actions come first), "
-        "or a .json file of cuts.",
-    ),
-    "samples": (int, "Samples of every pair, for a plug-in policy."),
-    "over": (str, "Which loss of a plug-in policy: initial or worst."),
-}
-_KINDS: dict[type, tuple[Any, str]] = {float: (float | None, "X"), int: (str | None, "N"), str: (str | None, "NAME")}
+
+def option_of(name: str) -> str:
+    """Return the option of a parameter.
+
+    >>> option_of("reward_range"), option_of("n_jobs")
+    ('--reward-range', '--jobs')
+    """
+    return str(OPTIONS[name][2].get("name", f"--{name.replace('_', '-')}"))
 
 
-def with_options(
-    keyword: str, options: Mapping[str, tuple[Any, Any]]
-) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Let commands have options, (default, type) by name; a command gets them all in one dictionary, ``keyword``."""
+def taking(**groups: Iterable[str]) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Let a command take options: of every group, it gets those that were given as a dictionary by parameter."""
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
-        own, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
-        named = {name: (own.parameters[name].default, hints[name]) for name in own.parameters if name != keyword}
-        named |= options
+        signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
+        own = [
+            parameter.replace(annotation=hints[name])
+            for name, parameter in signature.parameters.items()
+            if name not in groups
+        ]
+        options = [_parameter(name, _PANELS.get(group)) for group, taken in groups.items() for name in taken]
 
         @functools.wraps(command)
         def wrapped(**values: Any) -> int:
-            return command(**{keyword: {name: values.pop(name) for name in options}}, **values)
+            for group, taken in groups.items():
+                values[group] = _given({name: values.pop(name) for name in taken})
+            return command(**values)
 
         # What typer reads of a command:
-        wrapped.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # functions may have one
-            [
-                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-                for name, (default, hint) in named.items()
-            ]
-        )
-        wrapped.__annotations__ = {name: hint for name, (_, hint) in named.items()}
+        wrapped.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]  # it may have one
+        wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *options)}
         return wrapped
 
     return decorate
 
 
-def algorithm_options(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Let a command have some of the options of algorithms; it gets what was given of them as ``given``, by name."""
-    return with_options("given", {name: (None, _hint(name, *_OPTIONS[name])) for name in names})
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if not (value is None or value is False or value == [])}
 
 
-def _hint(name: str, kind: type, help: str) -> Any:
-    option = typer.Option(
-        metavar=_KINDS[kind][1],
-        help=help,
-        rich_help_panel="Options of the algorithm",
-    )
-    return Annotated[_KINDS[kind][0], option]
+def _parameter(name: str, panel: str | None) -> inspect.Parameter:
+    kind, help, how = OPTIONS[name]
+    how = {"metavar": "NAME", **how} if kind is not bool else how
+    option = typer.Option(option_of(name), help=help, rich_help_panel=panel, **{k: how[k] for k in how if k != "name"})
+    hint: Any = kind if kind is bool else kind | None
+    default = False if kind is bool else None
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
 
 
-with_algorithm_options = algorithm_options(*_OPTIONS)
+_IN_PYTHON = re.compile(rf"\b({'|'.join(OPTIONS)})=(?:\[\.\.\.\]|\.\.\.|'([^']*)')")
 
 
-def alternatives(text: str, given: dict[str, Any]) -> list[Any]:
-    """Build the algorithm once for every target, or norm, that the user did not choose between."""
-    spec = parse_object(text)
-    for name, choices in (("target", ("policy", "value")), ("norm", ("entry", "l1"))):
-        if name in _parameters(spec.id) and name not in spec.params and given.get(name) is None:
-            joint = "," if ":" in text else ":"
-            return [build_algorithm(f"{text}{joint}{name}={choice}", given) for choice in choices]
-    return [build_algorithm(text, given)]
+def in_options(message: str) -> str:
+    """Return a message about arguments of Python as one about options.
 
-
-def build_algorithm(text: str, given: dict[str, Any]) -> Any:
-    """Build an algorithm from ``id:key=value`` and the options of a command, by their names."""
-    spec = parse_object(text)
-    params = dict(spec.params)
-    for name, option in given_options(given).items():
-        if name in params:
-            raise InvalidInput(f"{text}: {name} is also given as {option}. Give it once.")
-        params[name] = whole(option, given[name]) if _OPTIONS[name][0] is int else given[name]
-        if name == "rule" and ":" in given[name] and not given[name].endswith(".json"):
-            params[name] = _rule(given[name])
-    return build(ObjectSpec(spec.id, params))
-
-
-def has_no_rho(algorithm: str) -> bool:
-    """Whether a known algorithm, ``id:key=value``, promises no agreement.
-
-    >>> has_no_rho("phased-vi-v1:epsilon=0.1"), has_no_rho("rpvi-v1")
-    (True, False)
+    >>> in_options("a.csv, line 2: the state '1 ' begins with a blank. Name it so in states=[...].")
+    "a.csv, line 2: the state '1 ' begins with a blank. Name it so in --states."
+    >>> in_options("Pass version='1'.")
+    'Pass --version 1.'
     """
-    id = parse_object(algorithm).id
-    return id in ALGORITHMS and "rho" not in _parameters(id)
+    return _IN_PYTHON.sub(lambda match: " ".join(filter(None, (option_of(match[1]), match[2]))), message)
 
 
-def _parameters(id: str) -> Mapping[str, Any]:
-    return inspect.signature(ALGORITHMS[id]).parameters if id in ALGORITHMS else {}
+def refuse(owner: str, given: dict[str, Any], why: str) -> None:
+    """Refuse options that were given and have no meaning here."""
+    if given:
+        raise InvalidInput(f"{owner}: {', '.join(map(option_of, given))} {why}")
 
 
-def _rule(text: str) -> dict[str, Any]:
-    """Read a rule with settings; an order of actions is a list.
-
-    >>> _rule("tolerance:tolerance=0.01,order=2,0,1")
-    {'id': 'tolerance', 'order': [2, 0, 1], 'tolerance': 0.01}
-    """
-    id, _, listed = text.partition(":")
-    settings = re.split(r",(?=[^,=]*=)", listed)
-    orders = [one.partition("=")[2] for one in settings if one.startswith("order=")]
-    rest = parse_object(f"{id}:{','.join(one for one in settings if not one.startswith('order='))}")
-    if len(orders) > 1:
-        raise InvalidInput(f"--rule: order is given twice in {shown(text)}. Give it once.")
-    order = {"order": [_action(text, one) for one in orders[0].split(",")]} if orders else {}
-    return {"id": rest.id, **order, **rest.params}
-
-
-def _action(rule: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidInput(
-            f"--rule: order must list the numbers of all actions from 0 on, such as order=1,0, got {shown(rule)}."
-        ) from None
-
-
-def refuse_early(writing: contextlib.AbstractContextManager[Any]) -> None:
-    """Refuse before a long run what would be refused after it: begin to write, and take it back."""
+def refuse_early(path: Path | None) -> None:
+    """Refuse before long work a file that could not be written after it; a pipe can be opened only once."""
 
     class Enough(Exception):
         pass
 
-    with contextlib.suppress(Enough), writing:
-        raise Enough
+    if path is not None and path.is_dir():
+        raise InvalidInput(f"{path}: is a directory. Name a file in it.")
+    if path is not None and (path.is_file() or not path.exists()):
+        with contextlib.suppress(Enough), replacing(path):
+            raise Enough
 
 
-def given_options(given: dict[str, Any]) -> dict[str, str]:
-    """Return what was given, and by which option of the command line.
+# --- objects ------------------------------------------------------------------------------------------------------
 
-    >>> given_options({"rho_sq": 0.1, "rho": None})
-    {'rho_sq': '--rho-sq'}
+
+def parse_object(text: str) -> ObjectSpec:
+    """Read ``id:key=value,key=value``; values are numbers, true, false, or else text.
+
+    >>> dict(parse_object("garnet-v1:n_states=5e1,gamma=0.95").params)
+    {'n_states': 50, 'gamma': 0.95}
     """
-    return {name: f"--{name.replace('_', '-')}" for name, value in given.items() if value not in (None, [])}
+    id, _, listed = text.partition(":")
+    params: dict[str, Json] = {}
+    for item in filter(None, listed.split(",")):
+        key, equals, value = item.partition("=")
+        if not (key.isidentifier() and equals) or key in params:
+            rule = "parameters are written key=value, each once, and separated by commas"
+            raise InvalidInput(f"{text}: {rule}, got {shown(item)}.")
+        number = number_of(value)
+        words = {"true": True, "false": False}
+        params[key] = words.get(value.lower(), value) if number is None else number
+    return ObjectSpec(id, params)
 
 
-def whole(option: str, text: str) -> int:
-    """Read a whole number, also in the form 1e6."""
-    number = whole_number(number_of(text))
-    if number is None:
-        raise InvalidInput(f"{option} must be a whole number such as 13000 or 1e6, got {shown(text)}.")
-    return number
+def number_of(text: str) -> int | float | None:
+    """Read a number, and one such as 1.3e7 as the integer that it is; 1e+23 is how Python writes a float.
+
+    >>> number_of("1e16"), number_of("13_000"), number_of("1e+23"), number_of("x")
+    (10000000000000000, 13000, 1e+23, None)
+    """
+    with contextlib.suppress(ValueError):
+        return int(text)
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    is_exact = "e" in text.lower() and "+" not in text and number.is_integer()
+    return int(Decimal(text)) if is_exact else number
+
+
+def algorithm_of(text: str, given: dict[str, Any]) -> Any:
+    """Build an algorithm from ``id:key=value`` and from options."""
+    spec = parse_object(text)
+    for name in given:
+        if name in spec.params:
+            raise InvalidInput(f"{text}: {name} is also given as {option_of(name)}. Give it once.")
+    params = {**spec.params, **given}
+    if ":" in given.get("rule", "") and not given["rule"].endswith(".npz"):
+        rule = parse_object(given["rule"])
+        params["rule"] = {"id": rule.id, **rule.params}
+    return build(ObjectSpec(spec.id, params))
+
+
+def promises_rho(algorithm: str) -> bool:
+    """Whether an algorithm, ``id:key=value``, has a rho; one that is not known is refused elsewhere."""
+    id = parse_object(algorithm).id
+    return id not in ALGORITHMS or "rho" in inspect.signature(ALGORITHMS[id]).parameters
+
+
+def is_log(text: str) -> bool:
+    """Whether a word names a log: files, a folder or a pattern of them, or what was counted and saved.
+
+    >>> is_log("monday.csv"), is_log("logs/2026-*"), is_log("chain-v1"), is_log("chain-v1:n_states=6")
+    (True, True, False, False)
+    """
+    if text.endswith(".npz"):
+        return kind_in_file(text) == Dataset.saved_as
+    id = text.partition(":")[0]
+    patterned = any(letter in id for letter in "*?[")
+    return text.lower().endswith(ENDINGS) or patterned or (id not in PROBLEMS and os.path.isdir(text))  # noqa: PTH112
+
+
+def problem_of(owner: str, text: str) -> TabularMDP:
+    """Return the problem that a word names: a saved file, or an id, perhaps with ``:key=value,...``."""
+    if is_log(text):
+        raise InvalidInput(f"{owner}: needs fresh samples, and {text} is a log. `replicable-rl diagnose` takes a log.")
+    if text.endswith(".npz") or os.path.isfile(text):  # noqa: PTH113  # Path's raises where a map is no file name
+        return load_artifact(text, TabularMDP)
+    spec = parse_object(text)
+    return make(spec.id, **spec.params)
+
+
+def problem_or_log(owner: str, text: str, log: dict[str, Any]) -> TabularMDP | Dataset:
+    """Return the problem that a word names, or the log in its place, read with the options of ``log``."""
+    if is_log(text):
+        return log_of(text, log)
+    refuse(owner, log, f"is for logs, and {shown(text)} is none: a log ends in {', '.join(ENDINGS)}, or is a folder.")
+    return problem_of(owner, text)
+
+
+def log_of(path: str, log: dict[str, Any]) -> Dataset:
+    """Count the rows of a log, or load what was counted and saved."""
+    if path.endswith(".npz"):
+        refuse(path, log, "cannot change what was counted and saved. Leave it out.")
+        return load_artifact(path, Dataset)
+    return from_transitions(path, **read_log_options(log))
+
+
+def read_log_options(log: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `from_transitions` that options say."""
+    bins: dict[str, Bins] = {}
+    for text in log.get("bins", ()):
+        column, _, edges = text.rpartition("=")
+        try:
+            bins[column] = Bins([float(edge) for edge in edges.split(",")])
+        except ValueError:
+            rule = "must be a column and its edges, such as temperature=10,20,30"
+            raise InvalidInput(f"--bins: {rule}, got {shown(text)}.") from None
+    return {**log, "bins": bins} if bins else log
+
+
+# --- code of others -----------------------------------------------------------------------------------------------
+
+_FUNCTION = re.compile(r"(?P<module>[^=]+):(?P<name>[^\W\d]\w*)")
+
+
+def is_function(text: str) -> bool:
+    """Whether a word names a function, and no problem or algorithm.
+
+    >>> is_function("train.py:train"), is_function("mine.agents:dqn"), is_function("chain-v1:n_states=3")
+    (True, True, False)
+    """
+    return _FUNCTION.fullmatch(text) is not None
+
+
+def function_of(owner: str, text: str) -> Any:
+    """Return what ``module:name`` or ``file.py:name`` names, in this folder or where Python finds modules."""
+    found = _FUNCTION.fullmatch(text)
+    if found is None:
+        raise InvalidInput(f"{owner} must be module:function or file.py:function, got {shown(text)}.")
+    module, name = import_module(owner, found["module"]), found["name"]
+    if name not in vars(module):
+        raise InvalidInput(f"{owner} {text}: there is no {name!r} in it.")
+    return vars(module)[name]
+
+
+def import_module(owner: str, name: str) -> Any:
+    """Import a module, or a file as Python itself would run it: its folder comes first among those of modules."""
+    path = Path(name).resolve()
+    is_file = name.endswith(".py")
+    if is_file and not path.is_file():
+        raise InvalidInput(f"{owner} {name}: there is no such file.")
+    folder = str(path.parent) if is_file else ""
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    importlib.invalidate_caches()  # the file may be new
+    try:
+        module = importlib.import_module(path.stem if is_file else name)
+    except (Exception, SystemExit) as error:  # whatever somebody's module raises, its own sentence says why
+        reason = f"{type(error).__name__}: {sentence(error)}".removesuffix(": ")
+        raise InvalidInput(f"{owner} {name}: cannot be imported ({reason}).") from error
+    if is_file and Path(module.__file__ or "").resolve() != path:
+        raise InvalidInput(f"{owner} {name}: another module is called {path.stem!r}. Give the file another name.")
+    return module
