@@ -49,7 +49,7 @@ class Scenario:
             subprocess.run([*COMMAND, *self.before], cwd=folder, env=_environment(), capture_output=True, check=True)
 
 
-_IN_STORE = ("audit", "two-goals-v1", _AUDIT, "--store", STORE, "--json", "--csv", "runs.csv")
+_IN_STORE = ("audit", "two-goals-v1", _AUDIT, "--store", STORE, "--json")
 SCENARIOS = (
     Scenario("audit", (*_IN_STORE, "--shared-seeds", "500")),
     Scenario("audit, two workers", (*_IN_STORE, "--shared-seeds", "1500", "--jobs", "2")),
