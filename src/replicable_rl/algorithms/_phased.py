@@ -99,7 +99,7 @@ def phased_blocks(
 ) -> None:
     """One iteration for the blocks of rows from ``first`` to ``last``: draw, take the mean, round it, update q.
 
-    ``keys[0]`` is that of the shared offsets; without keys the means are not rounded. Counts and offsets are made and
+    ``keys[0]`` is that of the shared numbers u; without keys the means are not rounded. Counts and numbers are made and
     used block by block, and never stored as a whole. ``clear`` says whether all the means of a block are as far from
     the edges as they must be; where the log term is 0, nobody looks. A row without outcomes is an action that is not
     allowed: its value is -inf.
@@ -107,7 +107,7 @@ def phased_blocks(
     indptr, next_state, conditional, outcome_reward, pair_reward, gamma = table
     known, rounded = pair_reward.size > 0, keys.shape[0] > 0
     integers, floats = workspace(q.size)
-    offset, answer = np.empty(ROWS_PER_BLOCK), np.empty(ROWS_PER_BLOCK)
+    u, answer = np.empty(ROWS_PER_BLOCK), np.empty(ROWS_PER_BLOCK)
     bounds = np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
     longest = 0
     for block in range(first, last):
@@ -118,7 +118,7 @@ def phased_blocks(
         row = block * ROWS_PER_BLOCK
         size = draw_block(indptr, conditional, calls, words, block, integers, floats, bounds, count)
         if rounded:
-            fill_uniform(keys[0], row, size, offset)
+            fill_uniform(keys[0], row, size, u)
         of_block, empty = np.uint64(indptr[row]), 0
         for i in range(size):
             total = 0.0
@@ -134,7 +134,7 @@ def phased_blocks(
             largest = 0.2501 * (float(calls) / float(calls - 1)) * (spread * spread)  # of all variances
             enough = margin_needed(largest, float(calls), spread, log_term) + arithmetic
             for i in range(size):
-                v, below, above = bin_of(answer[i], width * offset[i], width)
+                v, below, above = bin_of(answer[i], width * u[i], width)
                 room = min(v - below if below > 0.0 else np.inf, above - v if above <= 1.0 else np.inf)
                 if room > enough or bounds[0, i] == bounds[1, i]:
                     continue
@@ -149,7 +149,7 @@ def phased_blocks(
                     break
         if rounded:
             for i in range(size):
-                _, below, above = bin_of(answer[i], width * offset[i], width)
+                _, below, above = bin_of(answer[i], width * u[i], width)
                 low, high = min(max(below, 0.0), 1.0), min(max(above, 0.0), 1.0)
                 answer[i] = low + (high - low) / 2.0
         for i in range(size):
@@ -169,8 +169,8 @@ def margin_needed(variance: float, samples: float, spread: float, log_term: floa
 
 
 @inlined
-def bin_of(mean: float, shift: float, width: float) -> tuple[float, float, float]:
+def bin_of(mean: float, offset: float, width: float) -> tuple[float, float, float]:
     """A mean within [0, 1], and the edges of its bin; see ``queries.rstat``."""
     v = min(max(mean, 0.0), 1.0)
-    k = np.floor((v - shift) / width)
-    return v, shift + k * width, shift + (k + 1.0) * width
+    k = np.floor((v - offset) / width)
+    return v, offset + k * width, offset + (k + 1.0) * width
