@@ -67,7 +67,7 @@ format: $(VENV)/.developing
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --editable .
+	$(PIP) --editable '.[plot]'
 	touch $@
 
 # Also what the tests need: linters, and the libraries of the extras.

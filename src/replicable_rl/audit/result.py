@@ -361,7 +361,7 @@ class AuditResult(Documented):
     # --- out of here -----------------------------------------------------------------------------
 
     def document(self) -> list[Block]:
-        """Return the agreement, the verdict, the states that differ, what to do next, and details."""
+        """Return the agreement, the verdict, the states that differ, and advice; what few readers need is a detail."""
         return document_of(self)
 
     def __repr__(self) -> str:

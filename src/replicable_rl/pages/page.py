@@ -41,10 +41,9 @@ from replicable_rl.pages.blocks import (
     aligned,
     text_of,
 )
-from replicable_rl.pages.policy import PolicyPicture
 from replicable_rl.wording import visible
 
-Block = Text | Heading | Callout | Facts | Figure | DataTable | Intervals | PolicyPicture
+Block = Text | Heading | Callout | Facts | Figure | DataTable | Intervals
 
 _SHORT = 24  # characters of a cell that is not broken into lines
 _SPAN = re.compile(r"`([^`]+)`|\*([^*\s](?:[^*]*[^*\s])?)\*")

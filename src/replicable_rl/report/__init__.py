@@ -31,10 +31,9 @@ from replicable_rl.report.blocks import (
     Tone,
 )
 from replicable_rl.report.html import fragment, page
-from replicable_rl.report.text import NARROWEST, csv, text
+from replicable_rl.report.text import csv, text
 
 __all__ = [
-    "NARROWEST",
     "Block",
     "Cell",
     "Command",

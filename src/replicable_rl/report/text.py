@@ -25,7 +25,7 @@ from replicable_rl.report.blocks import (
 )
 from replicable_rl.wording import interval, plural, share, visible
 
-NARROWEST = 40  # columns: in a narrower terminal, lines are as wide as this
+_NARROWEST = 40  # columns: in a narrower terminal, lines are as wide as this
 _GAP = 2  # spaces between columns
 _WORDS = 14  # columns that a column of words keeps
 _STATES = 40  # states in a table of a policy
@@ -43,7 +43,7 @@ def text(blocks: Sequence[Block], width: int = 80, details: bool = False) -> str
         100  0.50
        2000  0.02
     """
-    width = max(width, NARROWEST)
+    width = max(width, _NARROWEST)
     lines: list[str] = []
     previous: Block | None = None
     for block in blocks:
