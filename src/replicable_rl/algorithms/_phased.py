@@ -105,7 +105,7 @@ def phased_blocks(
     allowed: its value is -inf.
     """
     indptr, next_state, conditional, outcome_reward, pair_reward, gamma = table
-    known, rounded = pair_reward.size > 0, keys.shape[0] > 0
+    rewards_known, rounded = pair_reward.size > 0, keys.shape[0] > 0
     integers, floats = workspace(q.size)
     u, answer = np.empty(ROWS_PER_BLOCK), np.empty(ROWS_PER_BLOCK)
     bounds = np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
@@ -125,7 +125,7 @@ def phased_blocks(
             empty += bounds[0, i] == bounds[1, i]
             for k in range(np.uint64(bounds[0, i]), np.uint64(bounds[1, i])):  # unsigned: no counting from the end
                 x = value[np.uint32(next_state[of_block + k])]
-                total += count[k] * (x if known else outcome_reward[of_block + k] + gamma * x)
+                total += count[k] * (x if rewards_known else outcome_reward[of_block + k] + gamma * x)
             answer[i] = total
         for i in range(size):  # loops of their own, which become vector instructions
             answer[i] /= float(calls)
@@ -141,7 +141,7 @@ def phased_blocks(
                 total = 0.0
                 for k in range(np.uint64(bounds[0, i]), np.uint64(bounds[1, i])):
                     x = value[np.uint32(next_state[of_block + k])]
-                    off = (x if known else outcome_reward[of_block + k] + gamma * x) - answer[i]
+                    off = (x if rewards_known else outcome_reward[of_block + k] + gamma * x) - answer[i]
                     total += count[k] * (off * off)
                 needed = margin_needed(total / float(calls - 1), float(calls), spread, log_term)
                 if room - needed <= arithmetic:
@@ -154,7 +154,7 @@ def phased_blocks(
                 answer[i] = low + (high - low) / 2.0
         for i in range(size):
             answer[i] -= lowered
-            new = pair_reward[row + i] + gamma * answer[i] if known else answer[i]
+            new = pair_reward[row + i] + gamma * answer[i] if rewards_known else answer[i]
             q[row + i] = max(q[row + i], new) if rising else new
         for i in range(size if empty else 0):
             if bounds[0, i] == bounds[1, i]:

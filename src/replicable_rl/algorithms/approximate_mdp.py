@@ -166,8 +166,8 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
 
     def _promises(self, shape: Shape, numbers: ApproximateMDPNumbers) -> Promises:
         theorem, same = "obs:rep-mdp", "learn the same model"
-        what = "every transition probability" if numbers.norm == "entry" else "every row, in l1,"
-        clause = f"{what} is within {numbers.epsilon:g} of the truth"
+        subject = "every transition probability" if numbers.norm == "entry" else "every row, in l1,"
+        clause = f"{subject} is within {numbers.epsilon:g} of the truth"
         if numbers.rho is None:
             return Promises(accurate(numbers, clause, theorem, "model"))
         theorem = f"{SHARP_FORM}{theorem}"

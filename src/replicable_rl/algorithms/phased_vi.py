@@ -104,8 +104,8 @@ class Backup(NamedTuple):
 
     def targets(self, counts: OutcomeCounts, value: Floats) -> Floats:
         """Return V(s') of every outcome, or r + gamma V(s') where r is learned."""
-        after = value[counts.next_state]
-        return after if self.rewards is not None else self.units.reward(counts.reward) + self.gamma * after
+        later = value[counts.next_state]
+        return later if self.rewards is not None else self.units.reward(counts.reward) + self.gamma * later
 
     def update(self, answer: Floats) -> Floats:
         """Return r + gamma times the answer, or the answer itself, which then includes r."""
@@ -160,15 +160,15 @@ def compiled_iterations(
     from replicable_rl.algorithms import _phased
     from replicable_rl.compiled import Team
 
-    units, known, rows, n_actions = Units.of(source), source.known_rewards, source.rows, source.n_actions
-    outcome_reward = units.reward(rows.reward) if known is None else np.empty(0)
-    pair_reward = np.empty(0) if known is None else units.reward(known).reshape(-1)
+    units, rewards, rows, n_actions = Units.of(source), source.known_rewards, source.rows, source.n_actions
+    outcome_reward = units.reward(rows.reward) if rewards is None else np.empty(0)
+    pair_reward = np.empty(0) if rewards is None else units.reward(rewards).reshape(-1)
     parts = rows.indptr, rows.next_state, source.conditional, outcome_reward, pair_reward, source.gamma
     table, pairs, blocks = _phased.DrawnRows(*parts), rows.indptr.size - 1, n_blocks(rows.indptr)
-    q = source.support.settle(pair_reward.copy() if schedule.rising and known is not None else np.zeros(pairs))
+    q = source.support.settle(pair_reward.copy() if schedule.rising and rewards is not None else np.zeros(pairs))
     value, total, good_seed, threaded = np.empty(source.n_states), 0, True, blocks >= MANY_BLOCKS
     at_once = 1 if threaded else max(1, _ROWS_AT_ONCE // pairs)
-    with Team(blocks, whole_below=MANY_BLOCKS) as each_block, Team(value.size, whole_below=_MANY_STATES) as each:
+    with Team(blocks, whole_below=MANY_BLOCKS) as each_block, Team(value.size, whole_below=_MANY_STATES) as each_state:
         for t in range(0, schedule.iterations, at_once):
             chunk = range(t, min(t + at_once, schedule.iterations))
             words, offsets = stream_words(rng, len(chunk)), keys(chunk)
@@ -181,8 +181,8 @@ def compiled_iterations(
                 good_seed &= _phased.phased_iterations(table, *steps, n_actions, q, drawn)
                 total += sum(drawn.tolist())
             else:  # one iteration on all the cores: the blocks of rows have streams of their own
-                each(_phased.best_values, q, n_actions, value)
-                spread = schedule.spread(float(value.max() - value.min()), source.gamma, known is not None)
+                each_state(_phased.best_values, q, n_actions, value)
+                spread = schedule.spread(float(value.max() - value.min()), source.gamma, rewards is not None)
                 samples, clear = schedule.calls_at(t, spread), np.empty(blocks, dtype=np.bool_)
                 step = float(widths[0]), float(lowered[0]), spread, *fixed
                 each_block(_phased.phased_blocks, table, samples, *step, words[0], offsets, value, q, clear)
@@ -208,8 +208,8 @@ class _Phased(Promise[PhasedVINumbers]):
         return phased_vi(shape.pairs, shape.gamma, known_rewards=shape.known_rewards, **self._parameters())
 
     def _promises(self, shape: Shape, numbers: PhasedVINumbers) -> Promises:
-        what = "the policy" if numbers.target == "policy" else "Q"
-        clause = f"{what} is within {numbers.error_promised:.7g} of optimal (values in [0, 1])"
+        subject = "the policy" if numbers.target == "policy" else "Q"
+        clause = f"{subject} is within {numbers.error_promised:.7g} of optimal (values in [0, 1])"
         if numbers.rho is None:
             return Promises(accurate(numbers, clause, "lem:phasedvi-convergence", numbers.target))
         theorem, same = "thm:rpvi", "have the same Q"
@@ -240,8 +240,8 @@ class _Phased(Promise[PhasedVINumbers]):
         T, needed = numbers.iterations, numbers.iterations_needed
         status = Status(StatusCode.COMPLETED, f"ran all {T} iterations")
         if needed > T:
-            said = f"ran {T} of the {needed} iterations that the theorem asks for"
-            status = Status(StatusCode.BUDGET_SPENT, said)
+            sentence = f"ran {T} of the {needed} iterations that the theorem asks for"
+            status = Status(StatusCode.BUDGET_SPENT, sentence)
         outputs = {"value": q, "policy": greedy(q)}  # of what is reported: the same value implies the same policy
         claims, samples = plan.claims(good_seed=done.good_seed), numbers.pairs * done.calls
         return Run.of(outputs, status=status, claims=claims, samples=samples)

@@ -145,13 +145,13 @@ class Plan(Displayed, Generic[N]):
         if barred := self.algorithm._barred(numbers, about):
             return "; ".join(barred)
         short = ((name, *apart(*pair)) for name, pair in numbers.short(about).items())
-        why = [f"{name}={used} where the proof needs {needed}" for name, used, needed in short]
+        reasons = [f"{name}={used} where the proof needs {needed}" for name, used, needed in short]
         reached = numbers.error_proved if about == ACCURACY else numbers.rho_proved
         if reached is not None and reached < 1.0:
             holding, bound = apart(reached, claim.bound)
             name = "rho" if about == REPLICABILITY else "epsilon/2" if claim.level == "value" else "epsilon"
-            why.append(f"the bound at these parameters is {holding}, above {name}={bound}")
-        return "; ".join(why) or "there is no bound at these parameters"
+            reasons.append(f"the bound at these parameters is {holding}, above {name}={bound}")
+        return "; ".join(reasons) or "there is no bound at these parameters"
 
     def to_json(self) -> dict[str, Json]:
         """Return the plan as JSON; counts of samples are strings."""
@@ -192,8 +192,8 @@ class Promise(Algorithm, Generic[N]):
 
     def _shape(self, source: Source) -> Shape:
         """Return what a plan depends on."""
-        first = source.initial
-        anywhere = source.n_states > 1 and (first is None or bool((first == first[0]).all()))
+        initial = source.initial
+        anywhere = source.n_states > 1 and (initial is None or bool((initial == initial[0]).all()))
         sizes = source.n_states, source.n_actions, source.gamma, source.known_rewards is not None
         return Shape(*sizes, source.support.pairs, anywhere, source.trust.estimated, source.trust.conditions)
 

@@ -175,8 +175,8 @@ class PlugInPolicy(Promise[PlugInNumbers]):
                 )
         else:
             return plug_in_policy(**parameters, budget=budget)
-        most = max(budget, shape.n_states * shape.n_actions)  # it need not try every pair
-        numbers = plug_in_policy(**parameters, budget=most)
+        samples = max(budget, shape.n_states * shape.n_actions)  # it need not try every pair
+        numbers = plug_in_policy(**parameters, budget=samples)
         return replace(numbers, budget=budget, spent=SPENT * self.epsilon, horizon=horizon, recorded=rows is not None)
 
     def _promises(self, shape: Shape, numbers: PlugInNumbers) -> Promises:
@@ -219,8 +219,8 @@ class PlugInPolicy(Promise[PlugInNumbers]):
             outputs["value"] = Units.of(source).value_to_user(outputs["value"])
         claims = plan.claims(good_seed=sure)
         if model.off > EXACT:  # gamma is so near to 1 that too few digits are left for a proof
-            why = f"with gamma={model.gamma!r} planning is off by up to {model.off:.1g}, and proofs allow 1e-10"
-            claims = Claims(missing=dict.fromkeys((ACCURACY, REPLICABILITY), f"{why}: lower gamma"))
+            reason = f"with gamma={model.gamma!r} planning is off by up to {model.off:.1g}, and proofs allow 1e-10"
+            claims = Claims(missing=dict.fromkeys((ACCURACY, REPLICABILITY), f"{reason}: lower gamma"))
         if source.trust.conditions:  # no table says what can be gained
             claims = claims.beside(model.gain)
             if model.best.value.any() and model.gain <= self.epsilon and plan.numbers.spent > 0.0:
@@ -253,9 +253,9 @@ class PlugInPolicy(Promise[PlugInNumbers]):
             ignored = _hardly_reached(model, tuning, shared, rule.preferred(model.n_actions))
             if ignored is not None:
                 decision = decided_by(rule, model, shared, tuning._replace(ignored=ignored.states))
-                left = _left_at_default(decision, ignored, model, tuning, shared)
-                if left is not None:
-                    return Conclusion(left, model, ignored)
+                complete = _left_at_default(decision, ignored, model, tuning, shared)
+                if complete is not None:
+                    return Conclusion(complete, model, ignored)
         return Conclusion(decided_by(rule, model, shared, tuning), model, None)
 
     def _is_sure(self, decided: Conclusion, numbers: PlugInNumbers) -> bool:
@@ -272,8 +272,8 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         if plan.numbers.recorded:
             model = model.at_least(threshold(model.visits, None))  # as everybody does who uses the cuts
         if plan.numbers.explores:
-            few = _hardly_reached(model, tuning, None, AffordableTolerance(order).preferred(model.n_actions))
-            tuning = tuning._replace(ignored=None if few is None else few.states)
+            ignored = _hardly_reached(model, tuning, None, AffordableTolerance(order).preferred(model.n_actions))
+            tuning = tuning._replace(ignored=None if ignored is None else ignored.states)
         return choose_cuts(model, tuning, order)
 
 
@@ -341,14 +341,14 @@ def _collect(source: Episodic, budget: int, horizon: int, rng: np.random.Generat
 
 
 def _curious(model: EmpiricalModel, *, rewarded: bool) -> NDArray[np.int64]:
-    most, n = 1.0 - model.gamma, model.visits.reshape(model.n_states, model.n_actions)
-    some, value = np.maximum(n, 1.0), model.best.value
+    largest, n = 1.0 - model.gamma, model.visits.reshape(model.n_states, model.n_actions)
+    visits, value = np.maximum(n, 1.0), model.best.value
     if rewarded:
-        bonus = 2.0 * model.spread_between / np.sqrt(some) + (value.max() - value.min()) / some
-        promised = model.means(model.table.rows.reward) + np.minimum(most, bonus)
+        bonus = 2.0 * model.spread_between / np.sqrt(visits) + (value.max() - value.min()) / visits
+        promised = model.means(model.table.rows.reward) + np.minimum(largest, bonus)
     else:
-        promised = np.minimum(most, 0.5 / np.sqrt(some))
-    return optimal_values(model.table, rewards=np.where(n > 0.0, promised, 2.0 * most), tolerance=_PRECISION).policy
+        promised = np.minimum(largest, 0.5 / np.sqrt(visits))
+    return optimal_values(model.table, rewards=np.where(n > 0.0, promised, 2.0 * largest), tolerance=_PRECISION).policy
 
 
 def _hardly_reached(
@@ -362,16 +362,16 @@ def _hardly_reached(
     """
     u, w = (0.5, 0.5) if shared is None else shared.uniform("decide/ignored", shape=2).tolist()
     threshold = tuning.spent * (1.0 - model.gamma) * (1.0 + u) / (2.0 * model.n_states)
-    share, actions, before = model.state_shares(tuning.spent), model.support.first(order), -1
+    share, actions, last_count = model.state_shares(tuning.spent), model.support.first(order), -1
     for _ in range(_HALVES):
         states = share < threshold
-        if (many := int(states.sum())) == 0:
+        if (count := int(states.sum())) == 0:
             break
-        if many != before:
+        if count != last_count:
             policy = np.where(states, actions, model.best.policy)
             if model.loses_at_most(policy, tuning.spent * (1.0 + w) / 4.0)[0]:
                 return Ignored(states, actions)
-        threshold, before = threshold / 2.0, many
+        threshold, last_count = threshold / 2.0, count
     return None
 
 

@@ -120,14 +120,14 @@ class _RMax(Promise[RMaxNumbers]):
         return PromisedLoss(self.epsilon, self.delta, "initial")
 
     def _numbers(self, shape: Shape) -> RMaxNumbers:
-        given = {"rho": None, "allowed_pairs": shape.pairs, "known_rewards": shape.known_rewards, **self._parameters()}
-        return rmax(shape.n_states, shape.n_actions, shape.gamma, **given)
+        problem = {"rho": None, "allowed_pairs": shape.pairs, "known_rewards": shape.known_rewards}
+        return rmax(shape.n_states, shape.n_actions, shape.gamma, **problem | self._parameters())
 
     def _promises(self, shape: Shape, numbers: RMaxNumbers) -> Promises:
         theorem = "lem:repmax-convergence" if numbers.rho is None else "thm:repmax-replicable"
         theorem = f"{theorem}, with the constants of docs/proofs-rmax.md"
-        few = f"no pair has more than {plural(numbers.support, 'successor')}"
-        support = (few,) if numbers.support < numbers.n_states else ()
+        bounded = f"no pair has more than {plural(numbers.support, 'successor')}"
+        support = (bounded,) if numbers.support < numbers.n_states else ()
         conditions = (*support, FIXED_SEED)  # on which all policies depend, and with them the data
         ends = () if numbers.rounds >= numbers.rounds_needed else ("the run ends before its budget of rounds does",)
         settled = (*ends, f"every episode has {numbers.horizon} steps")
@@ -157,9 +157,9 @@ class _RMax(Promise[RMaxNumbers]):
             story.append((known.sum(), digest, last.threshold, last.unknown_rate, last.theta, steps))
             cut_short |= float(last.visits.sum()) < numbers.horizon * (1.0 - 1e-9)
         seen = last.seen
-        most = int(np.bincount(seen.row[seen.count > 0.0], minlength=1).max())
-        if most > numbers.support:
-            raise InvalidInput(f"{type(self).__name__}: support must be at least {most}, got {numbers.support}.")
+        longest = int(np.bincount(seen.row[seen.count > 0.0], minlength=1).max())
+        if longest > numbers.support:
+            raise InvalidInput(f"{type(self).__name__}: support must be at least {longest}, got {numbers.support}.")
         best = last.model.planned
         error = Units.of(source).share(best.error)  # of the values that the policy maximises
         broken = {

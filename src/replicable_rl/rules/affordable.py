@@ -44,13 +44,13 @@ class AffordableTolerance(Ordered):
         order, weight = self.preferred(model.n_actions), state_weights(model, tuning)
         limit = tuning.spent * (LEAST + (1.0 - LEAST) * w)
         r, policy, tried = np.empty(model.n_states), np.full(model.n_states, -1), {}
-        with team(model.n_states) as each:
+        with team(model.n_states) as threads:
             for x in tolerances(model.sizes, tuning.spent):
-                before, policy = policy, np.empty_like(policy)
+                last, policy = policy, np.empty_like(policy)
                 r.fill(x * (1.0 + u))
-                each(take_first, model.gap, weight, r, order, policy)
+                threads(take_first, model.gap, weight, r, order, policy)
                 tried[x] = policy
-                if (policy != before).any():
+                if (policy != last).any():
                     affordable, lost = model.loses_at_most(policy, limit, tuning.over, roughly=True)
                 if affordable:
                     break
@@ -71,8 +71,8 @@ class AffordableTolerance(Ordered):
                     return False
             return True
 
-        said = f"tolerance {x:g}, which costs at most {lost:.2g} on the empirical model"
-        return Decision({"policy": policy}, sure, lost, said)
+        sentence = f"tolerance {x:g}, which costs at most {lost:.2g} on the empirical model"
+        return Decision({"policy": policy}, sure, lost, sentence)
 
 
 def state_weights(model: EmpiricalModel, tuning: Tuning) -> Floats:

@@ -21,5 +21,5 @@ class Greedy(Rule):
 
     def decide(self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning) -> Decision:
         """Take the best action, the lowest-numbered among equals."""
-        others = np.arange(model.n_actions) != model.best.policy[:, None]
-        return Decision({"policy": model.best.policy}, lambda margin: bool((model.gap > margin.gap)[others].all()))
+        not_taken = np.arange(model.n_actions) != model.best.policy[:, None]
+        return Decision({"policy": model.best.policy}, lambda margin: bool((model.gap > margin.gap)[not_taken].all()))

@@ -59,8 +59,8 @@ def threshold(visits: Floats, shared: SharedRandomness | None) -> float:
     """
     tried = visits[visits > 0.0]
     middle = float(np.median(tried)) if tried.size else 1.0
-    most = max(min(max(_FEW, math.sqrt(middle)), middle / 2.0), 1.0)
-    return most if shared is None else float(most ** float(shared.uniform("decide/few", shape=1)[0]))
+    highest = max(min(max(_FEW, math.sqrt(middle)), middle / 2.0), 1.0)
+    return highest if shared is None else float(highest ** float(shared.uniform("decide/few", shape=1)[0]))
 
 
 class EmpiricalModel:
@@ -112,8 +112,8 @@ class EmpiricalModel:
 
     def at_least(self, fewest: float) -> EmpiricalModel:
         """Return the model in which pairs with fewer samples count as never tried: itself, if there is none."""
-        few = ((self.visits > 0.0) & (self.visits < fewest)).any()
-        return EmpiricalModel(*self._made_of, fewest=fewest) if few else self
+        below = ((self.visits > 0.0) & (self.visits < fewest)).any()
+        return EmpiricalModel(*self._made_of, fewest=fewest) if below else self
 
     @cached_property
     def best(self) -> Optimum:
@@ -186,9 +186,9 @@ class EmpiricalModel:
         1e-10 of the limit. ``roughly``: where the answer is no, how much need not be known.
         """
         off = 2.0 / (1.0 - self.gamma) * self.best.error
-        for least, most in self._bounds(policy, limit, over, limit + off if roughly else math.inf):
-            if least - off > limit or most + off <= limit:
-                return least <= limit, least if least > limit else most
+        for low, high in self._bounds(policy, limit, over, limit + off if roughly else math.inf):
+            if low - off > limit or high + off <= limit:
+                return low <= limit, low if low > limit else high
         tolerance = max(limit / 8.0, 1e-10)
         while True:
             lost = self.loss(policy, over, tolerance)
@@ -209,25 +209,25 @@ class EmpiricalModel:
         elif over == "initial":  # often a few steps from the first state on tell
             ends = enough / horizon * (1.0 + _ROUNDED_SUM)
             for times in (1, _FURTHER):
-                share, left, cost = self.following.shares(policy, gap, ends, times)
+                share, rest, cost = self.following.shares(policy, gap, ends, times)
                 if cost > ends:
                     yield horizon * cost, math.inf
-                least = horizon * weighted_sum(share, gap)
-                yield least, least + horizon * left * float(gap.max())
+                low = horizon * weighted_sum(share, gap)
+                yield low, low + horizon * rest * float(gap.max())
 
     def loss_deviation(self, policy: Integers, over: str = "initial") -> float:
         """Return about the standard deviation of what a policy loses on such data: the noise of all pairs, followed.
 
         It is that of V^ of the best policy and of this one, both fixed, from the first state on or from the worst.
         """
-        first, states = self.table.initial, np.arange(self.n_states)
+        start, states = self.table.initial, np.arange(self.n_states)
         if over == "worst":
             lost = self.best.value - evaluate_policy(self.table, policy, tolerance=EXACT).value
-            first = (states == np.argmax(lost)).astype(np.float64)
+            start = (states == np.argmax(lost)).astype(np.float64)
         apart = np.zeros(self.gap.shape)
         for sign, actions in ((1.0, self.best.policy), (-1.0, policy)):
-            share, left, _ = self.following.shares(actions, self.gap_of(actions), start=first)
-            apart[states, actions] += sign * share / (1.0 - left)  # as if later steps were like these
+            share, rest, _ = self.following.shares(actions, self.gap_of(actions), start=start)
+            apart[states, actions] += sign * share / (1.0 - rest)  # as if later steps were like these
         apart *= self.noise
         return math.sqrt(float((apart * apart).sum())) / (1.0 - self.gamma)
 
@@ -274,12 +274,12 @@ class EmpiricalModel:
 
     def _deviation(self, added: Floats, factor: float, states: int | None = None) -> Floats:
         """Return the standard deviation of ``added + factor * V^`` after each pair of the first states, (S, A)."""
-        rows, many = self.table.rows, min(states or self.n_states, self.n_states) * self.n_actions
-        seen = slice(int(rows.indptr[many]))
-        row = np.repeat(np.arange(many), np.diff(rows.indptr[: many + 1]))
+        rows, pairs = self.table.rows, min(states or self.n_states, self.n_states) * self.n_actions
+        seen = slice(int(rows.indptr[pairs]))
+        row = np.repeat(np.arange(pairs), np.diff(rows.indptr[: pairs + 1]))
         x, p = added[seen] + factor * self.best.value[rows.next_state[seen]], rows.probability[seen]
-        off = x - sums(row, p * x, many)[row]
-        return np.sqrt(sums(row, p * off * off, many)).reshape(-1, self.n_actions)
+        off = x - sums(row, p * x, pairs)[row]
+        return np.sqrt(sums(row, p * off * off, pairs)).reshape(-1, self.n_actions)
 
     def means(self, x: Floats) -> Floats:
         """Return the mean of x over the outcomes of each pair, (S, A)."""
@@ -292,15 +292,15 @@ class EmpiricalModel:
         By Hoeffding's inequality, and by Bernstein's where ``value_error``, (S,), bounds |V^ - V*|.
         """
         n = self.visits.reshape(self.n_states, self.n_actions)
-        pairs, some = self.support.pairs, np.maximum(n, 2.0)
+        pairs, at_least_two = self.support.pairs, np.maximum(n, 2.0)
         hoeffding = np.sqrt(math.log(8.0 * pairs / delta) / (2.0 * np.maximum(n, 1.0)))
         bound = (self.gamma if self.known_rewards else 1.0) * hoeffding
         if value_error is not None:
             log_term, rows = math.log(6.0 * pairs / delta), self.table.rows
             off = self.means(value_error[rows.next_state] ** 2)
             seen = self._deviation(np.zeros(rows.next_state.size), 1.0) + np.sqrt(off)
-            sigma = seen * np.sqrt(some / (some - 1.0)) + np.sqrt(2.0 * log_term / (some - 1.0))
-            bernstein = self.gamma * (np.sqrt(2.0 * log_term / some) * sigma + log_term / (3.0 * some))
+            sigma = seen * np.sqrt(at_least_two / (at_least_two - 1.0)) + np.sqrt(2.0 * log_term / (at_least_two - 1.0))
+            bernstein = self.gamma * (np.sqrt(2.0 * log_term / at_least_two) * sigma + log_term / (3.0 * at_least_two))
             learned = 0.0 if self.known_rewards else (1.0 - self.gamma) * hoeffding
             bound = np.where(n >= 2.0, np.minimum(bound, bernstein + learned), bound)
         found = np.where(n >= 1.0, np.minimum(bound, 1.0), 1.0)
@@ -315,9 +315,9 @@ class EmpiricalModel:
         c = self.mean_error(delta)
         w = self._carried(c)
         for _ in range(ROUNDS):  # the closer V^ is known to be, the closer the variance
-            c, before = np.minimum(c, self.mean_error(delta, w.max(axis=1))), float(w.max())
+            c, last = np.minimum(c, self.mean_error(delta, w.max(axis=1))), float(w.max())
             w = self._carried(c)
-            if w.max() > WORTH * before:
+            if w.max() > WORTH * last:
                 break
         return w, min(1.0, float(c.max()) / (1.0 - self.gamma) + ROUNDING)
 

@@ -200,18 +200,18 @@ class PublishedCuts(Rule):
             affordable, lost = model.loses_at_most(policy, limit, tuning.over)
         if not affordable:
             own = AffordableTolerance(self.order).decide(model, shared, tuning)
-            said = f"the published cuts would cost at least {lost:.2g} on these data and are not followed; {own.said}"
-            return own._replace(sure=never, said=said)
-        said = f"the published cuts cost at most {lost:.2g} on the empirical model"
-        said += f", more than {tuning.spent:.2g} by no more than noise explains" if doubtful else ""
-        others = int((policy != self.cuts.policy).sum())
-        said += f"; {plural(others, 'state')} decided otherwise than published" if others else "; the published policy"
+            refusal = f"the published cuts would cost at least {lost:.2g} on these data and are not followed"
+            return own._replace(sure=never, said=f"{refusal}; {own.said}")
+        sentence = f"the published cuts cost at most {lost:.2g} on the empirical model"
+        sentence += f", more than {tuning.spent:.2g} by no more than noise explains" if doubtful else ""
+        changed = int((policy != self.cuts.policy).sum())
+        sentence += f"; {plural(changed, 'state')} decided otherwise" if changed else "; the published policy"
 
         def sure(margin: Margin) -> bool:
             clear = tuning.spent - lost > margin.loss(float(model.gap_of(policy).max()))
             return clear and surely_within(margin, *compared)
 
-        return Decision({"policy": policy}, sure, lost, said)
+        return Decision({"policy": policy}, sure, lost, sentence)
 
 
 def choose_cuts(model: EmpiricalModel, tuning: Tuning, order: tuple[int, ...] | None = None) -> Cuts:
@@ -226,8 +226,9 @@ def choose_cuts(model: EmpiricalModel, tuning: Tuning, order: tuple[int, ...] | 
         orders.append(_covering_order(model, share, tuning.spent, orders[0]))
     candidates: list[_Candidate] = []
     for ignored in (tuning.ignored, None):  # an order may begin with another action than was thought of
-        few = tuning._replace(ignored=ignored)
-        candidates = candidates or [cuts for each in orders for cuts in _candidates(model, few, noise, share, each)]
+        ignoring = tuning._replace(ignored=ignored)
+        arguments = model, ignoring, noise, share
+        candidates = candidates or [cuts for preferred in orders for cuts in _candidates(*arguments, preferred)]
     best = min(candidates, key=lambda cuts: (max(cuts.differ, _CERTAIN), cuts.lost))
     actions = tuple(best.order.tolist())
     return Cuts(best.tolerances, best.policy, best.room, actions, model.spec, tuning.spent, model.fewest)
@@ -264,17 +265,17 @@ def _candidates(
         taken = np.argmin(score, axis=1)
         if np.array_equal(taken, last):
             continue
-        last, r, left = taken, cut[states, taken], room[states, taken]
+        last, r, margin = taken, cut[states, taken], room[states, taken]
         if ignored is not None:  # they take the first action whatever the data say: nothing is compared
-            r, left = np.where(ignored, 1.0, r), np.where(ignored, np.inf, left)
+            r, margin = np.where(ignored, 1.0, r), np.where(ignored, np.inf, margin)
         policy = first_within(gap, r, order)
         lost = model.loss(policy, over, _CLOSE * spent)
         if lost > (1.0 - 2.0 * _CLOSE) * spent and not np.array_equal(policy, model.best.policy):
             return
         off = model.loss_deviation(policy, over) + 2.0**-1000
         too_dear = 2.0 * float(ndtr((lost - spent - DOUBT * off) / (_BOTH * off)))
-        chance = float(2.0 * ndtr(-left / _BOTH).sum()) + too_dear
-        yield _Candidate(chance, lost, r, policy, left, order)
+        chance = float(2.0 * ndtr(-margin / _BOTH).sum()) + too_dear
+        yield _Candidate(chance, lost, r, policy, margin, order)
 
 
 def widest(gap: Floats, noise: Floats, order: Integers, free: float) -> tuple[Floats, Floats]:
@@ -287,24 +288,24 @@ def widest(gap: Floats, noise: Floats, order: Integers, free: float) -> tuple[Fl
     action is not compared.
     """
     cut, room, allowed = np.zeros_like(gap), np.full_like(gap, -1.0), np.isfinite(gap)
-    least = np.full(len(gap), np.inf)  # of the gaps of the actions before t
+    smallest = np.full(len(gap), np.inf)  # of the gaps of the actions before t
     for i, t in enumerate(order.tolist()):
-        own, others = gap[:, t], allowed & (np.arange(order.size) != t)
+        own, rivals = gap[:, t], allowed & (np.arange(order.size) != t)
         sd = np.sqrt(noise * noise + (noise[:, t] * noise[:, t])[:, None])
         with np.errstate(invalid="ignore"):  # of actions that are not allowed
-            ahead = np.where(others, own[:, None] - gap + _ENOUGH * sd, -np.inf).max(axis=1)
-            at, most = np.zeros(len(gap)), np.full(len(gap), np.inf)
+            ahead = np.where(rivals, own[:, None] - gap + _ENOUGH * sd, -np.inf).max(axis=1)
+            at, widest_room = np.zeros(len(gap)), np.full(len(gap), np.inf)
             for c in order[:i].tolist():
-                height = np.where(others, (gap[:, c] - own)[:, None] + gap, np.inf) / (sd + noise[:, [c]])
+                height = np.where(rivals, (gap[:, c] - own)[:, None] + gap, np.inf) / (sd + noise[:, [c]])
                 height = gap[:, c] / noise[:, c] if i == order.size - 1 else height.min(axis=1)
-                lower = allowed[:, c] & (height < most)
+                lower = allowed[:, c] & (height < widest_room)
                 at = np.where(lower & (i < order.size - 1), gap[:, c] - height * noise[:, c], at)
-                most = np.where(lower, height, most)
-        is_first, taken = np.isinf(least), own < least
+                widest_room = np.where(lower, height, widest_room)
+        is_first, taken = np.isinf(smallest), own < smallest
         at = np.where(is_first, np.maximum(own + free, ahead), np.maximum(at, own))
-        most = np.where(is_first, np.where(others.any(axis=1), _ENOUGH, np.inf), most)
-        cut[:, t], room[:, t] = np.where(taken, at, 0.0), np.where(taken, most, -1.0)
-        least = np.minimum(least, own)
+        widest_room = np.where(is_first, np.where(rivals.any(axis=1), _ENOUGH, np.inf), widest_room)
+        cut[:, t], room[:, t] = np.where(taken, at, 0.0), np.where(taken, widest_room, -1.0)
+        smallest = np.minimum(smallest, own)
     return cut, room
 
 
@@ -313,14 +314,14 @@ def _covering_order(model: EmpiricalModel, share: Floats, spent: float, usual: I
 
     Each saves most of what those before it leave to be lost. The others follow as usual.
     """
-    left = np.where(np.isfinite(model.gap), model.gap, 0.0).max(axis=1)
+    lost = np.where(np.isfinite(model.gap), model.gap, 0.0).max(axis=1)
     order: list[int] = []
     while len(order) < model.n_actions:
-        saved = share @ np.maximum(left[:, None] - model.gap, 0.0)
+        saved = share @ np.maximum(lost[:, None] - model.gap, 0.0)
         saved[order] = -1.0
         best = int(np.argmax(saved))
         if order and saved[best] <= _COVERED * spent * (1.0 - model.gamma):
             break
         order.append(best)
-        left = np.minimum(left, model.gap[:, best])
+        lost = np.minimum(lost, model.gap[:, best])
     return np.array([*order, *(a for a in usual.tolist() if a not in order)])

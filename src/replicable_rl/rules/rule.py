@@ -43,10 +43,10 @@ class Margin(NamedTuple):
         """
         sizes, n = model.sizes, max(model.fewest, 1.0)
         log_term = math.log(6.0 * sizes.pairs / delta)
-        most = min(sizes.kappa * math.sqrt(log_term / (2.0 * n)), 1.0 - sizes.gamma)
-        yield cls(_EXACT, sizes.horizon * min(most, 2.0 * sizes.gamma * log_term / n), sizes, n, delta)
+        largest = min(sizes.kappa * math.sqrt(log_term / (2.0 * n)), 1.0 - sizes.gamma)
+        yield cls(_EXACT, sizes.horizon * min(largest, 2.0 * sizes.gamma * log_term / n), sizes, n, delta)
         spread = max(model.spread_of_some() - (0.0 if sizes.known_rewards else (1.0 - sizes.gamma) / 2.0), 0.0)
-        yield cls(_EXACT, sizes.horizon * min(most, spread * math.sqrt(2.0 * log_term / n)), sizes, n, delta)
+        yield cls(_EXACT, sizes.horizon * min(largest, spread * math.sqrt(2.0 * log_term / n)), sizes, n, delta)
         yield cls.of(model, delta)
 
     @property
@@ -229,8 +229,8 @@ def first_within(gap: Floats, tolerance: Floats, order: Integers, weight: Floats
     from replicable_rl.planning._sweeps import take_first, team
 
     policy, weight = np.empty(len(gap), dtype=np.int64), np.ones(len(gap)) if weight is None else weight
-    with team(len(gap)) as each:
-        each(take_first, gap, weight, tolerance, order, policy)
+    with team(len(gap)) as threads:
+        threads(take_first, gap, weight, tolerance, order, policy)
     return policy
 
 

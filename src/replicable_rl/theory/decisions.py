@@ -99,8 +99,8 @@ class Sizes:
         """
         if not self.weighed:
             return 1.0
-        first = min(1.0 / LIGHTEST, math.sqrt((1.0 + FLOOR) * self.horizon))
-        return 1.0 / ((1.0 - self.gamma) * first + self.gamma / LIGHTEST)
+        initial = min(1.0 / LIGHTEST, math.sqrt((1.0 + FLOOR) * self.horizon))
+        return 1.0 / ((1.0 - self.gamma) * initial + self.gamma / LIGHTEST)
 
     def value_error(self, n: float, delta: float) -> float:
         """Return e."""
@@ -124,9 +124,9 @@ class Sizes:
 
     def value_distance(self, n: float) -> float:
         """Return d."""
-        log_term, few = math.log(2.0 * self.pairs), math.sqrt(math.log(2.0 * self.pairs) / (2.0 * n))
+        log_term, rate = math.log(2.0 * self.pairs), math.sqrt(math.log(2.0 * self.pairs) / (2.0 * n))
         steps = self.gamma * self.horizon
-        moved = 8.0 * steps * few + 4.0 * steps / n + 2.0 * few + (log_term + 1.0) / (2.0 * n)  # the model itself
+        moved = 8.0 * steps * rate + 4.0 * steps / n + 2.0 * rate + (log_term + 1.0) / (2.0 * n)  # the model itself
         variance = min(1.0, (1.0 + self.gamma) / (4.0 * self.horizon) + moved)
         return min(1.0, self.kappa * self.horizon * math.sqrt(2.0 * variance / n) + ROUNDING)
 
@@ -134,8 +134,8 @@ class Sizes:
         """Return m."""
         log_term, pairs = math.log(2.0 * self.pairs), math.log(self.pairs)
         rows = math.sqrt((self.n_states - 1.0) / n) + math.sqrt(2.0 * (pairs + 1.0) / n)
-        both = 2.0 * self.gamma * self.horizon * math.sqrt((log_term + 1.0) / (2.0 * n)) * rows
-        off = min(math.sqrt(2.0 * log_term / n), math.sqrt(log_term / n) + (both if self.n_states > 1 else 0.0))
+        joint = 2.0 * self.gamma * self.horizon * math.sqrt((log_term + 1.0) / (2.0 * n)) * rows
+        off = min(math.sqrt(2.0 * log_term / n), math.sqrt(log_term / n) + (joint if self.n_states > 1 else 0.0))
         return min(1.0, self.kappa * self.horizon * off + ROUNDING)
 
     def row_error(self, n: float, delta: float) -> float:
@@ -185,9 +185,9 @@ def affordable_disagreement(sizes: Sizes, n: float, spent: float) -> float:
     discount = sizes.gamma * sizes.horizon
     shares = discount * (POWER * SOFTENING / spent * worst + rows) if sizes.weighed else 0.0  # o_1 - o_2, in l1
     # All weight may lie on the few states that have a choice: their squares sum to S, with masks too.
-    most = sizes.n_states * (sizes.n_actions - 1) if sizes.weighed else sizes.comparisons
-    gaps = math.sqrt(most * sizes.comparisons) * 2.0 * sizes.value_distance(n)
-    decisions = gaps / tried[-1] + most * shares / FLOOR
+    compared = sizes.n_states * (sizes.n_actions - 1) if sizes.weighed else sizes.comparisons
+    gaps = math.sqrt(compared * sizes.comparisons) * 2.0 * sizes.value_distance(n)
+    decisions = gaps / tried[-1] + compared * shares / FLOOR
     any_policy = worst + 2.0 * sizes.any_policy(n, 1.0)  # with delta = 1 it is the mean
     lightest, losses = LIGHTEST if sizes.weighed else 1.0, 0.0
     for x in tried:
@@ -315,8 +315,8 @@ def plug_in_policy(
     >>> plug_in_policy(8, 4, 0.9, 0.1, 0.001, 0.2, samples=1000).replicability_proved
     False
     """
-    given: dict[str, Any] = {"n_states": n_states, "n_actions": n_actions, "gamma": gamma}
-    problem = check_parameters(_OWNER, **given, known_rewards=known_rewards, allowed_pairs=allowed_pairs)
+    task: dict[str, Any] = {"n_states": n_states, "n_actions": n_actions, "gamma": gamma}
+    problem = check_parameters(_OWNER, **task, known_rewards=known_rewards, allowed_pairs=allowed_pairs)
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "over": over}
     promise = check_plug_in(rule=rule, parameter=parameter, samples=samples, budget=budget, **promise)
     samples, budget, parameter = (promise.pop(name) for name in ("samples", "budget", "parameter"))
@@ -342,10 +342,10 @@ def plug_in_policy(
 
 
 def check_plug_in(
-    *, rule: str, parameter: float | None = None, horizon: int | None = None, **given: Any
+    *, rule: str, parameter: float | None = None, horizon: int | None = None, **parameters: Any
 ) -> dict[str, Any]:
     """Return the parameters of `plug_in_policy` that do not depend on a problem, as they count."""
-    run = check_parameters(_OWNER, **given | ({} if horizon is None else {"horizon": horizon}))
+    run = check_parameters(_OWNER, **parameters | ({} if horizon is None else {"horizon": horizon}))
     check_share(_OWNER, "rho", run["rho"])
     if parameter is not None:
         parameter = check_in_open_interval(_OWNER, "parameter", parameter, 0.0, math.inf)

@@ -136,8 +136,8 @@ class Numbers(ABC):
 Check = Callable[[str, str, Any], Any]  # (owner, name, value) -> the value that counts
 
 
-def _whole(most: int) -> Check:
-    return partial(check_integer, low=1, high=most)
+def _whole(highest: int) -> Check:
+    return partial(check_integer, low=1, high=highest)
 
 
 def _word(*choices: str) -> Check:
@@ -168,7 +168,7 @@ _OPTIONAL = (  # None: the theorem says what they are
 )
 
 
-def check_parameters(owner: str, **given: Any) -> dict[str, Any]:
+def check_parameters(owner: str, **parameters: Any) -> dict[str, Any]:
     """Return parameters as they count, or refuse the first that cannot be; what is None is left to the theorem.
 
     >>> check_parameters("PhasedVI", epsilon=0.1, delta=0.01, calls=1e6, iterations=None)
@@ -180,7 +180,7 @@ def check_parameters(owner: str, **given: Any) -> dict[str, Any]:
     """
     return {
         name: None if value is None and name in _OPTIONAL else _RULES[name](owner, name, value)
-        for name, value in given.items()
+        for name, value in parameters.items()
     }
 
 

@@ -125,8 +125,8 @@ def rising_schedule(
     """
     damped = gamma if known_rewards else 1.0
     enough = damped < epsilon or gamma == 0.0
-    least = 1 if enough else max(1, math.floor(math.log(epsilon / damped) / math.log(gamma)) + 1)
-    if least > _MOST_ITERATIONS:
+    shortest = 1 if enough else max(1, math.floor(math.log(epsilon / damped) / math.log(gamma)) + 1)
+    if shortest > _MOST_ITERATIONS:
         raise InvalidInput(
             f"theory.phased_vi: gamma={gamma:.12g} takes more than {_MOST_ITERATIONS:.0e} iterations, which are not "
             "planned one by one. Give calls and tolerance of the paper's listing, or a smaller gamma."
@@ -143,7 +143,7 @@ def rising_schedule(
         M = max(1.0, (root / spare) ** 2)
         return M * A, M
 
-    T = _smallest(lambda T: scale(T)[0], least)
+    T = _smallest(lambda T: scale(T)[0], shortest)
     M = scale(T)[1] * ROUNDING
     weight, reach = _weights(gamma, T), _reach(gamma, T)
     a = weight * reach
@@ -171,18 +171,18 @@ def _reach(gamma: float, T: int) -> Floats:
     return few_bits(1.0 - np.power(gamma, np.arange(1, T + 1, dtype=np.float64)))
 
 
-def _smallest(cost: Callable[[int], float], least: int) -> int:
-    """Return a T >= ``least`` with nearly the smallest cost: by doubling, then by thirds."""
+def _smallest(cost: Callable[[int], float], shortest: int) -> int:
+    """Return a T >= ``shortest`` with nearly the smallest cost: by doubling, then by thirds."""
     step = 1
-    while cost(least + 2 * step) < cost(least + step):
+    while cost(shortest + 2 * step) < cost(shortest + step):
         step *= 2
-    low, high = least, least + 2 * step
+    low, high = shortest, shortest + 2 * step
     while high - low > 2:
-        left, right = low + (high - low) // 3, high - (high - low) // 3
-        if cost(left) <= cost(right):
-            high = right
+        lower, upper = low + (high - low) // 3, high - (high - low) // 3
+        if cost(lower) <= cost(upper):
+            high = upper
         else:
-            low = left
+            low = lower
     return min(range(low, high + 1), key=cost)
 
 
@@ -251,10 +251,10 @@ class PhasedVINumbers(QueryNumbers):
 
     def short(self, about: str) -> dict[str, tuple[float, float]]:
         """Return what falls short of the theorem, the iterations among it."""
-        found = super().short(about)
+        lacking = super().short(about)
         if about == ACCURACY and self.iterations < self.iterations_needed:
-            found["iterations"] = self.iterations, self.iterations_needed
-        return found
+            lacking["iterations"] = self.iterations, self.iterations_needed
+        return lacking
 
 
 def phased_vi(
@@ -317,16 +317,16 @@ def phased_vi(
     return PhasedVINumbers(**promise, queries=pairs * T, rising=rising)
 
 
-def check_phased_vi(**given: Any) -> dict[str, Any]:
+def check_phased_vi(**parameters: Any) -> dict[str, Any]:
     """Return parameters of `phased_vi` as they count, or refuse them."""
-    found = check_parameters(_OWNER, **given)
-    rho, delta, listing = found.get("rho"), found["delta"], ("calls", "iterations", "tolerance", "rho_sq")
-    if rho is not None and 2.0 * delta >= rho and any(found[name] is not None for name in listing):
+    checked = check_parameters(_OWNER, **parameters)
+    rho, delta, listing = checked.get("rho"), checked["delta"], ("calls", "iterations", "tolerance", "rho_sq")
+    if rho is not None and 2.0 * delta >= rho and any(checked[name] is not None for name in listing):
         raise InvalidInput(
             f"{_OWNER}: calls, iterations, tolerance and rho_sq belong to the paper's listing, which needs "
             f"2*delta < rho, got delta={delta:g}, rho={rho:g}. Leave them out, or lower delta below {rho / 2.0:g}."
         )
-    return found
+    return checked
 
 
 def paper_phased_vi(

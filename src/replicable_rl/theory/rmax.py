@@ -145,8 +145,8 @@ class RMaxNumbers(Numbers):
     def rounded_row(self) -> float:
         """Bound on the total variation that rounding makes in a row, after it is divided by its sum."""
         E = self.entries
-        left = 1.0 - E * self.rounding
-        return (E - 1.0) * self.rounding / left if left > 0.0 else 1.0
+        sum_left = 1.0 - E * self.rounding
+        return (E - 1.0) * self.rounding / sum_left if sum_left > 0.0 else 1.0
 
     @property
     def unknown_rate(self) -> float:
@@ -167,8 +167,8 @@ class RMaxNumbers(Numbers):
         """Bound the mean distances of two runs before rounding, summed over all entries and rewards of all pairs."""
         K, learned = self.support, int(not self.known_rewards)
         root = (math.sqrt(K - 1.0) + learned / 2.0) / math.sqrt(visits)
-        few = 37.0 * ((K if K > 1 else 0) + learned) / visits
-        return self.pairs * min(2.0 * root, 1.63 * root + few)
+        excess = 37.0 * ((K if K > 1 else 0) + learned) / visits
+        return self.pairs * min(2.0 * root, 1.63 * root + excess)
 
     @property
     def rho_queries(self) -> float:
@@ -254,12 +254,18 @@ def rmax(
     numbers = check_parameters(owner, **problem, gamma=gamma, known_rewards=known_rewards, **promise)
     numbers["pairs"] = numbers.pop("allowed_pairs") or n_states * n_actions
     task = RMaxNumbers(**numbers)
-    given = check_parameters(owner, episodes=episodes, rounds=rounds, known=known, window=window, tolerance=tolerance)
-    given = {name: value for name, value in given.items() if value is not None}
+    overrides: dict[str, Any] = {
+        "episodes": episodes,
+        "rounds": rounds,
+        "known": known,
+        "window": window,
+        "tolerance": tolerance,
+    }
+    overrides = {name: value for name, value in check_parameters(owner, **overrides).items() if value is not None}
     ingredients = check_parameters(owner, threshold=threshold, estimate=estimate)
-    given |= ingredients if rho is not None else {"threshold": FIXED, "estimate": PLAIN}
+    overrides |= ingredients if rho is not None else {"threshold": FIXED, "estimate": PLAIN}
 
-    proving, m = _search(task), given.get("episodes", MAX_CALLS)
+    proving, m = _search(task), overrides.get("episodes", MAX_CALLS)
     enough = [choice for choice in proving if choice.episodes <= m]
     if not enough:
         choice = _practical(replace(task, episodes=m))
@@ -267,12 +273,12 @@ def rmax(
         choice = enough[0] if episodes is None else replace(min(enough, key=lambda one: one.rounds), episodes=m)
         choice = replace(choice, width=_widest(choice))
     if known is not None and rho is not None:
-        given = {"window": given["known"], **given}
+        overrides = {"window": overrides["known"], **overrides}
     if tolerance is not None:
-        given["width"] = _width_of(task, given.pop("tolerance"))
-    choice = replace(choice, **given)
+        overrides["width"] = _width_of(task, overrides.pop("tolerance"))
+    choice = replace(choice, **overrides)
     needed = proving[0].episodes if proving and task.horizon_needed == task.horizon else None
-    return replace(choice, rounds=given.get("rounds", choice.rounds_needed), episodes_needed=needed)
+    return replace(choice, rounds=overrides.get("rounds", choice.rounds_needed), episodes_needed=needed)
 
 
 @lru_cache(maxsize=256)
@@ -303,9 +309,9 @@ def _search(task: RMaxNumbers) -> tuple[RMaxNumbers, ...]:
     for _ in range(2):
         j = min(idle, key=lambda j: cost(j, share))
         share = min(shares, key=lambda share: cost(j, share))
-    found = filter(None, tried.values())
+    choices = filter(None, tried.values())
     return tuple(
-        sorted(found, key=lambda one: (one.episodes > MAX_CALLS, float(one.rounds) * one.episodes, one.episodes))
+        sorted(choices, key=lambda one: (one.episodes > MAX_CALLS, float(one.rounds) * one.episodes, one.episodes))
     )
 
 
@@ -381,8 +387,8 @@ def paper_rmax(
     >>> paper["rounds"], f"{paper['episodes']:.2g}"
     (631298, '6.5e+27')
     """
-    given = {"gamma": gamma, "epsilon": epsilon, "delta": delta, "rho": rho, "horizon": horizon}
-    check_parameters("theory.paper_rmax", n_states=n_states, n_actions=n_actions, **given)
+    promise = {"gamma": gamma, "epsilon": epsilon, "delta": delta, "rho": rho, "horizon": horizon}
+    check_parameters("theory.paper_rmax", n_states=n_states, n_actions=n_actions, **promise)
     H, N, log = horizon, n_states * n_actions, math.log(1.0 / delta)
     if delta >= rho / 4.0:
         raise InvalidInput(f"theory.paper_rmax: delta < rho/4 is needed, got delta={delta:g}, rho={rho:g}.")

@@ -75,8 +75,8 @@ def rstat(rho: float, delta: float, tolerance: float, *, form: Form = "midpoint"
     >>> query.samples, round(query.width, 4)
     (924, 0.0928)
     """
-    given = {"rho": rho, "delta": delta, "tolerance": tolerance}
-    rho, delta, tolerance = (check_share("theory.rstat", name, value) for name, value in given.items())
+    promise = {"rho": rho, "delta": delta, "tolerance": tolerance}
+    rho, delta, tolerance = (check_share("theory.rstat", name, value) for name, value in promise.items())
     per_root_n = 1.0 / (rho * math.sqrt(math.pi))  # beta times the root of n
     root = (math.sqrt(math.log(2.0 / delta) / 2.0) + pieces_of(form) * per_root_n / 2.0) / tolerance
     n = math.ceil(root * root)
@@ -165,11 +165,11 @@ class QueryNumbers(Numbers):
 
     def short(self, about: str) -> dict[str, tuple[float, float]]:
         """Return what falls short of the theorem: the calls, and the tolerance or rho_SQ, where they are too coarse."""
-        found: dict[str, tuple[float, float]] = {}
+        lacking: dict[str, tuple[float, float]] = {}
         if self.calls < self.calls_needed:
-            found["calls"] = self.calls, self.calls_needed
+            lacking["calls"] = self.calls, self.calls_needed
         if about == ACCURACY and self.tolerance > self.tolerance_needed:
-            found["tolerance"] = self.tolerance, self.tolerance_needed
+            lacking["tolerance"] = self.tolerance, self.tolerance_needed
         if about == REPLICABILITY and self.rho and self.rho_sq and self.rho_sq > self.rho / self.queries:
-            found["rho_sq"] = self.rho_sq, self.rho / self.queries
-        return found
+            lacking["rho_sq"] = self.rho_sq, self.rho / self.queries
+        return lacking
