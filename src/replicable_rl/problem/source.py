@@ -395,7 +395,7 @@ def as_source(problem: object) -> Source:
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
         kinds = "a TabularMDP, a Simulator, an EpisodicEnv or a source of your own, made from Generative or Episodic"
         raise InvalidInput(f"problem must be {kinds}; got {type(problem).__name__}.{hint}")
-    if provider(problem) == OURS or isinstance(problem, Recorded):
+    if isinstance(problem, Recorded) or provider(problem) == OURS:
         return problem
     draws, plays = isinstance(problem, Generative), isinstance(problem, Episodic)
     return (_Both if draws and plays else _Drawn if draws else _Played if plays else Foreign)(problem)
