@@ -16,7 +16,7 @@ import numpy as np
 
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.audit.evidence import TrainingCode
-from replicable_rl.audit.judging import other_versions
+from replicable_rl.audit.judging import other_versions, versions
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.logs import Logs
@@ -439,11 +439,14 @@ def _origin(result: AuditResult) -> Iterator[Block]:
     """Yield the settings of the audit, and what its runs were made with."""
     if others := other_versions(result.runs):
         yield Text(others, "unsure")
-    versions = Counter(", ".join(f"{name} {number}" for name, number in run.made_with.items()) for run in result.runs)
     pairs: list[tuple[str, Cell]] = [
         ("shared by a pair of runs", result.evidence.shared),
         ("fresh in every run", result.fresh),
         ("seed of the audit", str(result.spec.seed)),
-        *(("made with", brief(text, 300)) for text, _ in versions.most_common(_ROWS) if text),
+        *(
+            ("made with", brief(", ".join(f"{name} {version}" for name, version in by.items()), 300))
+            for by, _ in versions(result.runs)[:_ROWS]
+            if by
+        ),
     ]
     yield Facts(pairs, detail=True)

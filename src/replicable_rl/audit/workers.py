@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
@@ -210,8 +211,12 @@ def _on_joblib(queue: Queue, n_jobs: int | None, on_error: OnError) -> Iterator[
         yield from _on_dask(backend, calls, workers)
     elif backend.supports_return_generator:
         batches = joblib.Parallel(n_jobs, batch_size=1, return_as="generator_unordered")(calls)
-        with contextlib.closing(batches):
-            yield from batches
+        try:
+            for batch in batches:  # noqa: UP028  # `yield from` would close it outside of what follows
+                yield batch
+        finally:
+            with warnings.catch_warnings(action="ignore"):  # joblib has advice for those who stop early
+                batches.close()
     else:  # Ray and multiprocessing return lists only: go round by round
         with joblib.Parallel(n_jobs, batch_size=1) as parallel:
             while some := list(itertools.islice(calls, 2 * workers)):
