@@ -15,10 +15,12 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Self
 
 from replicable_rl.audit.evidence import Job, Repeat
@@ -96,6 +98,7 @@ def _wait(jobs: Mapping[int, Job], pipe: Connection, theirs: Connection) -> None
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(nowhere, stream)
+    sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  # it stays open as long as the process
     fork = multiprocessing.get_context("fork")
     with contextlib.suppress(EOFError):
         while True:
