@@ -220,11 +220,6 @@ class _Phased(Promise[PhasedVINumbers]):
             sure_of(same, numbers.delta, "docs/proofs.md, a good shared seed", "value"),
         )
 
-    def compiled_rows(self, source: Source) -> int:
-        """Return how many rows a run over a table draws."""
-        numbers = self.plan(source).numbers
-        return numbers.pairs * numbers.iterations
-
     def solve(self, source: Generative, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r, which the baseline does not use, and fresh samples from ``rng``."""
         plan = self.plan(source)

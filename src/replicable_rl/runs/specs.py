@@ -371,10 +371,6 @@ class Algorithm(Setting):
         """Return what a run on a source will do, and what may be claimed of it; None where nobody can say."""
         return None
 
-    def compiled_rows(self, source: Any) -> int:
-        """Return how many rows a run over a table draws in compiled loops alone: audits choose threads by it."""
-        return 0
-
     @property
     def promised_loss(self) -> PromisedLoss | None:
         """The loss of the policy that is promised; None where there is no such promise."""
