@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replicable_rl.logs.several import LogPair, Logs
 
 import replicable_rl as rr
 from replicable_rl.audit import (
@@ -33,6 +32,7 @@ from replicable_rl.audit.audits import ChangedSource, current, source_digest
 from replicable_rl.audit.evidence import audits_of
 from replicable_rl.canonical import from_record, parse_json, to_json
 from replicable_rl.errors import InvalidInput
+from replicable_rl.logs.reading import LogPair, Logs
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.runs import ObjectSpec, RunFamily, RunSpec
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replicable_rl.logs.several import Logs
 
 import replicable_rl as rr
 from replicable_rl.audit import AuditResult, AuditSpec, FreshSamples, SeveralLogs, TrainingCode, read_audits
@@ -19,6 +18,7 @@ from replicable_rl.audit.agreement import measure, measure_logs
 from replicable_rl.audit.judging import measure_accuracy
 from replicable_rl.canonical import to_json
 from replicable_rl.errors import InvalidInput
+from replicable_rl.logs.reading import Logs
 from replicable_rl.runs import ObjectSpec, PromisedLoss, Run
 from replicable_rl.store import packed
 
