@@ -411,13 +411,13 @@ def test_a_run_that_is_kept_elsewhere_fetches_what_is_asked_for() -> None:
 
     def fetch(level: str, digest: str) -> Any:
         fetched.append(level)
-        return run.history if level == "history" else run.outputs[level]
+        return run.history["loss"] if level == "history/loss" else run.outputs[level]
 
     kept = run.kept(fetch)
     assert (kept, list(kept.outputs), fetched) == (run, ["value", "policy"], [])
     assert kept.policy is run.policy
     assert kept.history["loss"] is run.history["loss"]
-    assert fetched == ["policy", "history"]
+    assert fetched == ["policy", "history/loss"]
 
 
 @pytest.mark.parametrize("data", [None, {"code": "completed"}, {"code": "done", "sentence": ""}], ids=repr)

@@ -171,7 +171,7 @@ def test_large_numbers_survive(path: Path) -> None:
 
 def test_contents_and_documents_are_kept_once(path: Path) -> None:
     runs = [run for seed in (0, 1) for run in audit(audit_of(HISTORY, 6, seed=seed), path)]
-    digests = {digest for run in runs for digest in (*run.fingerprints.values(), run.history_digest)}
+    digests = {digest for run in runs for digest in (*run.fingerprints.values(), *run.columns.values())}
     assert len({run.fingerprints.policy for run in runs}) < len(runs)
     assert rows(path, "SELECT count(*), count(DISTINCT digest) FROM contents") == [(len(digests),) * 2]
     assert rows(path, "SELECT count(*), count(DISTINCT json) FROM documents") == [(2, 2)]  # family, about
@@ -199,7 +199,7 @@ def test_packed_runs_travel_and_bring_each_output_once() -> None:
     sent = pickled([packed(run, contents) for run in runs])
     assert sent == runs
     assert all(run.outputs == {} and run.made_with == runs[0].made_with for run in sent)
-    assert set(contents) == {d for run in runs for d in (*run.fingerprints.values(), run.history_digest)}
+    assert set(contents) == {d for run in runs for d in (*run.fingerprints.values(), *run.columns.values())}
     with RunStore() as store:
         assert store.add(sent, contents) == 6
         assert found(list(store.runs(audit_of(HISTORY, 3).family).values())) == found(runs)
@@ -207,22 +207,22 @@ def test_packed_runs_travel_and_bring_each_output_once() -> None:
 
 
 @pytest.mark.parametrize("damage", ["substr(data, 1, length(data) - 8)", "x''", "'text'", "other", "flip"])
-@pytest.mark.parametrize("kind", ["policy", "model", "history"])
+@pytest.mark.parametrize("kind", ["policy", "model", "rate"])
 def test_damaged_contents_are_found_out(path: Path, kind: str, damage: str) -> None:
     run = audit(audit_of(HISTORY, 1), path)[0]
     other = audit(AuditSpec(RIVER, HISTORY, shared_seeds=2), path)[-1]
-    digest, another = (str(one.history_digest if kind == "history" else one.fingerprints[kind]) for one in (run, other))
+    digest, another = ({**one.fingerprints, **one.columns}[kind] for one in (run, other))
     assert digest != another
     if damage == "other":  # sound, but not what this fingerprint means
         damage = f"(SELECT data FROM contents WHERE digest = x'{another}')"
     if damage == "flip":
         ((data,),) = rows(path, f"SELECT data FROM contents WHERE digest = x'{digest}'")
-        at = len(data) // 2 if kind in ("model", "history") else len(data) - 3
+        at = len(data) // 2 if kind == "model" else len(data) - 3
         damage = f"x'{(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]).hex()}'"
     change(path, f"UPDATE contents SET data = {damage} WHERE digest = x'{digest}'")
     kept = RunStore(path).run(run.key)
     with pytest.raises(InvalidFile, match=rf"{path}.*{kind} {digest[:16]}: is damaged \("):
-        dict(kept.history) if kind == "history" else kept.outputs[kind]
+        kept.history[kind] if kind == "rate" else kept.outputs[kind]
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_damaged_contents_are_found_out(path: Path, kind: str, damage: str) -> N
     [
         *("sample = '7'", "shared_seed = '7'", "family = about", "about = 99", "key = x'00'", "error = 'x'"),
         *("seconds = 7.0", "samples = '9'", "digests = zeroblob(length(digests))"),
-        *("digest = zeroblob(32)", "history = 'text'", "sample = CAST(x'b1' AS TEXT)"),
+        *("digest = zeroblob(32)", "sample = CAST(x'b1' AS TEXT)"),
     ],
 )
 def test_a_row_that_was_changed_is_found_out(path: Path, column: str) -> None:

@@ -14,6 +14,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -66,7 +67,7 @@ def to_json(value: Json) -> Json:
     if is_dataclass(value):
         kind: Any = type(value)
         return {name: to_json(vars(value)[name]) for name in _types_of(kind)}
-    return value
+    return value.value if isinstance(value, Enum) else value
 
 
 def from_json(value: Json, depth: int = 0) -> Json:
@@ -171,6 +172,8 @@ def _typed(name: str, kind: Any, value: Json) -> Any:
         return value
     elif is_dataclass(kind):
         return from_record(kind, value)  # type: ignore[arg-type]  # a class, not one of its objects
+    elif issubclass(kind, Enum) and value in [member.value for member in kind]:
+        return kind(value)
     elif type(value) is kind or (kind is float and type(value) is int):
         return kind(value) if kind is float else value
     raise InvalidInput(f"{name} cannot be {shown(value)}.")

@@ -5,12 +5,12 @@ it needs, so that a process killed at any moment leaves whole rows and no others
 the first to finish a run keeps it, and since a run is a function of its key, the second has found the same.
 
 ``runs`` holds one row for every run. What many rows share is in ``documents`` as canonical JSON, once: ``family`` is
-the problem, the algorithm and the sampler, ``about`` the names of the levels, the status, the claims and the versions.
-``digests`` holds the fingerprints of the levels, 32 bytes each, one after the other, and ``contents`` holds outputs and
-histories, once for every fingerprint. ``sample`` is the seed of a sample that was drawn, or the digest of one that was
-recorded, which has no sampler. Seeds and numbers of samples are decimal text, for they pass SQLite's 63 bits. ``error``
-says why a run failed. ``audits`` says which runs belong together and in which order, and what was asked of them, and
-``repeats`` which runs were made again, and whether they came out the same.
+the problem, the algorithm and the sampler, ``about`` the names of levels and of columns of a history, the status, the
+claims and the versions. ``digests`` holds the fingerprints of these levels and columns, 32 bytes each, one after the
+other, and ``contents`` holds the arrays, once for every fingerprint. ``sample`` is the seed of a sample that was drawn,
+or the digest of one that was recorded, which has no sampler. Seeds and numbers of samples are decimal text, for they
+pass SQLite's 63 bits. ``error`` says why a run failed. ``audits`` says which runs belong together and in which order,
+and what was asked of them, and ``repeats`` which runs were made again, and whether they came out the same.
 
 Every row has a digest of what it says and of the documents that it names. It is checked whenever the row is read, and a
 file in which something was changed is refused. Somebody who changes a row *and* computes its digest again is not found
@@ -28,14 +28,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replicable_rl.canonical import Json, array_to_bytes, canonical_json, from_record, parse_json, read_npy, to_json
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.files import check_regular
 from replicable_rl.runs import LEVELS, Claims, Drawn, Fingerprints, Run, RunFamily, Status, level_of
-from replicable_rl.runs.run import KeptHistory, KeptOutputs, history_digest, speaker
+from replicable_rl.runs.run import HISTORY, Kept, column_digest, speaker
 
 APPLICATION_ID = 0x7252_4C31  # "rRL1": what `file` and this module know a store by
 SCHEMA = 1
@@ -50,7 +49,6 @@ _TABLES = (
     shared_seed TEXT NOT NULL,
     sample TEXT NOT NULL,
     digests BLOB NOT NULL,
-    history BLOB,
     samples TEXT,
     seconds REAL NOT NULL,
     error TEXT,
@@ -67,13 +65,12 @@ _TABLES = (
 )
 Row = tuple[Any, ...]
 Documents = tuple[int, int, str]  # the numbers of those of a run, and their digest
-_COLUMNS = "key, shared_seed, sample, digests, history, samples, seconds, error, family, about, digest"
+_COLUMNS = "key, shared_seed, sample, digests, samples, seconds, error, family, about, digest"
 _ADD = f"""INSERT INTO runs ({_COLUMNS}) VALUES ({", ".join("?" * (_COLUMNS.count(",") + 1))})
     ON CONFLICT (key) DO UPDATE SET ({_COLUMNS}) = (excluded.{_COLUMNS.replace(", ", ", excluded.")})
     WHERE runs.error IS NOT NULL"""  # what has finished never changes
 _SELECT = f"""SELECT {_COLUMNS.replace("family, about", "f.json, a.json")}
     FROM runs LEFT JOIN documents f ON f.id = family LEFT JOIN documents a ON a.id = about"""
-HISTORY = "history"  # what a history is called beside the levels
 
 
 class RunStore(Displayed):
@@ -198,7 +195,7 @@ class RunStore(Displayed):
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes what it cannot read, which has no code
-            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+            code = vars(error).get("sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
             if code == sqlite3.SQLITE_NOTADB:
                 raise InvalidFile(
                     f"{self.path}: is no run store, for it is no SQLite file. Name another file."
@@ -293,7 +290,7 @@ class RunStore(Displayed):
         return [parse_json(text) for text, _ in rows]
 
     def output(self, level: str, digest: str) -> Any:
-        """Return the output of a level with this fingerprint; for ``"history"``, what happened round by round."""
+        """Return the output of a level with this fingerprint, or a column of a history by ``"history/NAME"``."""
         with self._session() as connection:
             query = "SELECT data FROM contents WHERE digest = ?"
             row = connection.execute(query, (self._blob(digest),)).fetchone()
@@ -301,7 +298,18 @@ class RunStore(Displayed):
             raise InvalidInput(
                 f"{self}: holds nothing with the fingerprint {digest}. Make its runs again in another file."
             )
-        return decode(repr(self), level, row[0], digest)
+        if not level.startswith(HISTORY) and level not in LEVELS:
+            raise InvalidInput(
+                f"{self}: no level is called {level!r}; load the module that registers it (--plugin MODULE)."
+            )
+        reason = "its content does not have this fingerprint"
+        try:
+            output, seen = _decoded(level, row[0])
+            if seen == digest:
+                return output
+        except Exception as error:  # whatever NumPy, zipfile or json say of bytes that they cannot read
+            reason = str(error).rstrip(".")
+        raise InvalidFile(f"{self}: {level} {digest[:16]}: is damaged ({reason}). Restore the file from a copy.")
 
     def outputs(self, level: str, digests: Iterable[str]) -> dict[str, Any]:
         """Return several outputs of a level by their fingerprints."""
@@ -313,14 +321,15 @@ class RunStore(Displayed):
         *own, family, about, digest = row
         if digest != _digest(own, _both(family, about)):
             raise self.damaged("a run was changed after it was written")
-        key, shared_seed, sample, digests, history, samples, seconds, error = own
-        runs, levels, run = _shared(family, about)
-        prints = Fingerprints({name: digests[32 * i : 32 * i + 32].hex() for i, name in enumerate(levels)})
+        key, shared_seed, sample, digests, samples, seconds, error = own
+        runs, levels, columns, run = _shared(family, about)
+        texts = [digests[i : i + 32].hex() for i in range(0, len(digests), 32)]
+        prints = Fingerprints(zip(levels, texts, strict=False))  # the columns of its history follow
         return run.but(
             fingerprints=prints,
-            outputs=KeptOutputs(prints, self.output),
+            outputs=Kept(prints, self.output),
             samples=None if samples is None else int(samples),
-            history={} if history is None else KeptHistory(history.hex(), self.output),
+            history=Kept(dict(zip(columns, texts[len(levels) :], strict=True)), self.output, HISTORY),
             spec=runs.spec(int(shared_seed), sample, key.hex()),
             seconds=seconds,
             error=error,
@@ -338,62 +347,42 @@ def packed(run: Run, contents: dict[str, bytes], **changes: Any) -> Run:
     for name, digest in run.fingerprints.items():
         if digest not in contents:
             contents[digest] = array_to_bytes(level_of(name).encode(run.outputs[name]))
-    history = run.history_digest
-    if history is not None and history not in contents:
-        contents[history] = _encode_history(run.history)
-    return run.kept(None, history, **changes)
+    for name, digest in run.columns.items():
+        if digest not in contents:
+            contents[digest] = array_to_bytes(np.asarray(run.history[name]))
+    return run.kept(None, **changes)
 
 
-def decode(owner: str, name: str, data: bytes, digest: str) -> Any:
-    """Read an output of a level, or a history, and check its fingerprint."""
-    if name != HISTORY and name not in LEVELS:
-        raise InvalidInput(
-            f"{owner}: no level is called {name!r}; load the module that registers it (--plugin MODULE)."
-        )
-    reason = "its content does not have this fingerprint"
-    try:
-        output = _decode_history(data) if name == HISTORY else LEVELS[name].decode(read_npy(data))
-        if (history_digest(output) if name == HISTORY else LEVELS[name].digest(name, output)) == digest:
-            return output
-    except Exception as error:  # whatever numpy, zipfile or json say of bytes that they cannot read
-        reason = str(error).rstrip(".")
-    raise InvalidFile(f"{owner}: {name} {digest[:16]}: is damaged ({reason}). Restore the file from a copy.")
-
-
-def _encode_history(history: Mapping[str, NDArray[np.float64]]) -> bytes:
-    """Write a history: the names of its columns, which may be any text, and their lengths as JSON, then the numbers."""
-    heading = canonical_json([[name, column.size] for name, column in history.items()])
-    return b"".join([heading, b"\n", *(column.astype("<f8").tobytes() for column in history.values())])
-
-
-def _decode_history(data: bytes) -> dict[str, NDArray[np.float64]]:
-    heading, _, numbers = data.partition(b"\n")
-    names, sizes = zip(*parse_json(heading), strict=True)
-    columns = np.split(np.frombuffer(numbers, dtype="<f8"), np.cumsum(sizes)[:-1])
-    return dict(zip(names, columns, strict=True))
+def _decoded(name: str, data: bytes) -> tuple[Any, str]:
+    """Return an output of a level, or a column of a history, and its digest."""
+    array = read_npy(data)
+    if name.startswith(HISTORY):
+        return array, column_digest(name.removeprefix(HISTORY), array)
+    output = LEVELS[name].decode(array)
+    return output, LEVELS[name].digest(name, output)
 
 
 def _row(connection: sqlite3.Connection, run: Run, known: dict[Any, Documents]) -> Row:
     """Return the row of a run, and add its documents where they are new."""
-    key, spec, history, levels = run.key, run.spec, run.history_digest, tuple(run.fingerprints)
+    key, spec, levels, columns = run.key, run.spec, tuple(run.fingerprints), tuple(run.columns)
     assert spec is not None, "it has a key"
-    if any(len(digest) != 64 for digest in run.fingerprints.values()):
+    digests = [*run.fingerprints.values(), *run.columns.values()]
+    if any(len(digest) != 64 for digest in digests):
         raise InvalidInput(f"RunStore: fingerprints have 64 hexadecimal digits, got {dict(run.fingerprints)!r:.200}.")
     sampler = spec.sample.sampler if isinstance(spec.sample, Drawn) else None
     # Many runs share their specs. Equal ones need not have equal JSON: 1 and True.
-    shared = id(spec.problem), id(spec.algorithm), sampler, levels, run.status, run.claims, id(run.made_with)
+    shared = id(spec.problem), id(spec.algorithm), sampler, levels, columns, run.status, run.claims, id(run.made_with)
     if shared not in known:
         family = _text(to_json(RunFamily(spec.problem, spec.algorithm, sampler)))
         status = None if run.status is None else run.status.to_json()
-        about = _text([levels, status, run.claims.to_json(), dict(run.made_with)])
+        about = _text([levels, columns, status, run.claims.to_json(), dict(run.made_with)])
         known[shared] = _number(connection, family), _number(connection, about), _both(family, about)
     *numbers, documents = known[shared]
     own = [
         bytes.fromhex(key),
         str(spec.shared_seed),
         str(spec.sample.seed) if isinstance(spec.sample, Drawn) else spec.sample.digest,
-        bytes.fromhex("".join(run.fingerprints.values())),
-        None if history is None else bytes.fromhex(history),
+        bytes.fromhex("".join(digests)),
         None if run.samples is None else str(run.samples),
         float(run.seconds),
         run.error,
@@ -408,12 +397,12 @@ def _number(connection: sqlite3.Connection, text: str) -> int:
 
 
 @lru_cache(maxsize=256)  # many rows share them
-def _shared(family: str, about: str) -> tuple[RunFamily, tuple[str, ...], Run]:
-    """Return what documents say: the family of a run, the names of its levels, and a run without what is its own."""
-    runs, (levels, status, claims, made_with) = from_record(RunFamily, parse_json(family)), parse_json(about)
+def _shared(family: str, about: str) -> tuple[RunFamily, list[str], list[str], Run]:
+    """Return what documents say: the family of a run, its levels and columns, and a run without what is its own."""
+    runs, (levels, columns, status, claims, made_with) = from_record(RunFamily, parse_json(family)), parse_json(about)
     ended = None if status is None else Status.from_json(status)
     claimed = Claims.from_json(claims, speaker(runs.algorithm))
-    return runs, tuple(levels), Run(Fingerprints(), {}, ended, claimed, made_with=made_with)
+    return runs, levels, columns, Run(Fingerprints(), {}, ended, claimed, made_with=made_with)
 
 
 @lru_cache(maxsize=256)

@@ -384,12 +384,13 @@ class TabularMDP(Generative, Episodic, Artifact):
         values, arrays = parts.values, dict(parts.arrays)
         names = {key: None if values[key] is None else tuple(values[key]) for key in ("states", "actions", "layout")}
         n_actions, allowed, initial = values["n_actions"], arrays.pop("allowed", None), arrays.pop("initial")
+        low, high = map(float, values["reward_range"])  # JSON holds a large float as an integer
         return TabularMDP(
             Rows(**arrays),
             n_actions=n_actions,
             gamma=values["gamma"],
             initial=initial,
-            reward_range=values["reward_range"],
+            reward_range=(low, high),
             labels=Labels(**names),
             estimated=values["estimated"],
             allowed=None if allowed is None else allowed.reshape(-1, n_actions),

@@ -142,28 +142,26 @@ def add_level(level: Level) -> Level:
     return level
 
 
-def level_of(name: str) -> Level:
-    """Return a level by its name.
+def level_of(name: str, owner: str = "") -> Level:
+    """Return a level by its name, or refuse in the owner's name what is none.
 
-    >>> level_of("polcy")
+    >>> level_of("polcy", "audit")
     Traceback (most recent call last):
     ...
-    replicable_rl.errors.InvalidInput: level must be one of model, value, bytes, policy, got \
+    replicable_rl.errors.InvalidInput: audit: level must be one of model, value, bytes, policy, got \
 'polcy'. Did you mean 'policy'?
     """
     if not isinstance(name, str) or name not in LEVELS:
         known = in_order(LEVELS)
         hint = did_you_mean(name, known) if isinstance(name, str) else ""
-        raise InvalidInput(f"level must be one of {', '.join(known)}, got {shown(name)}.{hint}")
+        rule = f"level must be one of {', '.join(known)}, got {shown(name)}.{hint}"
+        raise InvalidInput(f"{owner}: {rule}" if owner else rule)
     return LEVELS[name]
 
 
 def check_level(owner: str, name: str) -> str:
     """Return the name of a level, or refuse what is none."""
-    try:
-        return level_of(name).name
-    except InvalidInput as error:
-        raise InvalidInput(f"{owner}: {error}") from None
+    return level_of(name, owner).name
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
@@ -281,18 +279,14 @@ class Status(Displayed):
     def __str__(self) -> str:
         return f"{self.code.value}: {self.sentence}"
 
-    def to_json(self) -> dict[str, Json]:
+    def to_json(self) -> Json:
         """Return the JSON form."""
-        return {"code": self.code.value, "sentence": self.sentence}
+        return to_json(self)
 
     @classmethod
     def from_json(cls, data: Any) -> Status:
         """Read the JSON form back."""
-        codes = {code.value: code for code in StatusCode}
-        code, sentence = (data.get("code"), data.get("sentence")) if isinstance(data, dict) else (None, None)
-        if not isinstance(code, str) or code not in codes or not isinstance(sentence, str):
-            raise InvalidInput(f"Status: expected a code of {', '.join(codes)} and a sentence, got {shown(data)}.")
-        return cls(codes[code], sentence)
+        return from_record(Status, data)
 
 
 UNSAID = Status(StatusCode.COMPLETED, "the code that ran does not say how it ended")  # no run ends without a word
@@ -506,50 +500,30 @@ def speaker(spec: ObjectSpec | None) -> str:
 # --- runs ---------------------------------------------------------------------------------------------------------
 
 History = Mapping[str, "NDArray[np.float64]"]
-Fetch = Callable[[str, str], Any]  # (level, or "history", and digest) -> what is kept
+Fetch = Callable[[str, str], Any]  # (name of a level, or of a column in its folder; digest) -> what is kept
 _NO_CLAIMS = Claims()
-_HISTORY = "history/"  # the folder of its columns in a file
+HISTORY = "history/"  # the folder of its columns, in files and stores
 
 
-class KeptOutputs(Mapping[str, Any]):
-    """The outputs of a run that is kept elsewhere: each is fetched when it is asked for."""
+class Kept(Mapping[str, Any]):
+    """Arrays that are kept elsewhere, known by their names and digests: each is fetched when it is asked for."""
 
-    __slots__ = ("_fetch", "fingerprints")
+    def __init__(self, digests: Mapping[str, str], fetch: Fetch | None, folder: str = "") -> None:
+        self.digests, self._fetch, self._folder = digests, fetch, folder
 
-    def __init__(self, fingerprints: Fingerprints, fetch: Fetch) -> None:
-        self.fingerprints, self._fetch = fingerprints, fetch
+    def __getitem__(self, name: str) -> Any:
+        if self._fetch is None:
+            raise InvalidInput(f"Run: {name} is not here; the run travels without it.")
+        return self._fetch(self._folder + name, self.digests[name])
 
-    def __getitem__(self, level: str) -> Any:
-        return self._fetch(level, self.fingerprints[level])
-
-    def __contains__(self, level: object) -> bool:
-        return level in self.fingerprints  # a mapping would fetch it
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.fingerprints)
-
-    def __len__(self) -> int:
-        return len(self.fingerprints)
-
-
-class KeptHistory(Mapping[str, "NDArray[np.float64]"]):
-    """The history of a run that is kept elsewhere."""
-
-    def __init__(self, digest: str, fetch: Fetch | None) -> None:
-        self.digest, self._fetch = digest, fetch
-
-    @functools.cached_property
-    def _columns(self) -> History:
-        return {} if self._fetch is None else self._fetch("history", self.digest)
-
-    def __getitem__(self, name: str) -> NDArray[np.float64]:
-        return self._columns[name]
+    def __contains__(self, name: object) -> bool:
+        return name in self.digests  # a mapping would fetch it
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
+        return iter(self.digests)
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return len(self.digests)
 
 
 @dataclass(frozen=True, eq=False)
@@ -647,17 +621,10 @@ class Run(Artifact):
         """Return the same run with its identity, with what made it, and with ``changes``."""
         return self.but(spec=spec, made_with=made_with(), **changes)
 
-    def kept(self, fetch: Fetch | None, history: str | None = None, **changes: Any) -> Run:
-        """Return the same run without its arrays, which ``fetch`` brings when they are asked for, and with ``changes``.
-
-        ``history`` is the digest of its history, where that is not here.
-        """
-        digest = history or self.history_digest
-        return self.but(
-            outputs={} if fetch is None else KeptOutputs(self.fingerprints, fetch),
-            history={} if digest is None else KeptHistory(digest, fetch),
-            **changes,
-        )
+    def kept(self, fetch: Fetch | None, **changes: Any) -> Run:
+        """Return the same run without its arrays, which ``fetch`` brings when asked for them, and with ``changes``."""
+        outputs = {} if fetch is None else Kept(self.fingerprints, fetch)
+        return self.but(outputs=outputs, history=Kept(self.columns, fetch, HISTORY), **changes)
 
     def but(self, **changes: Any) -> Run:
         """Return the same run with other parts; as `dataclasses.replace`, in a tenth of the time: there are many."""
@@ -666,11 +633,11 @@ class Run(Artifact):
         return other
 
     @property
-    def history_digest(self) -> str | None:
-        """The digest of the history; None where there is none."""
-        if isinstance(self.history, KeptHistory):
-            return self.history.digest
-        return history_digest(self.history) if self.history else None
+    def columns(self) -> Mapping[str, str]:
+        """The digests of the columns of its history, by name."""
+        if isinstance(self.history, Kept):
+            return self.history.digests
+        return {name: column_digest(name, column) for name, column in self.history.items()}
 
     def to_json(self) -> dict[str, Json]:
         """Return everything but the outputs as JSON; ``samples`` is a string, for it may pass 2**53."""
@@ -690,7 +657,7 @@ class Run(Artifact):
         if self.error is not None:
             raise InvalidInput(f"save: this run failed, and has nothing to save ({self.error.rstrip('.')}).")
         arrays = {level: level_of(level).encode(self.output(level)) for level in self.fingerprints}
-        columns = {f"{_HISTORY}{i}": column for i, column in enumerate(self.history.values())}
+        columns = {f"{HISTORY}{i}": column for i, column in enumerate(self.history.values())}
         return Parts({**self.to_json(), "history": list(self.history)}, arrays | columns)
 
     @classmethod
@@ -703,7 +670,7 @@ class Run(Artifact):
             status=None if values["status"] is None else Status.from_json(values["status"]),
             claims=Claims.from_json(values["claims"], speaker(None if spec is None else spec.algorithm)),
             samples=None if values["samples"] is None else from_decimal("samples", values["samples"]),
-            history={name: arrays[f"{_HISTORY}{i}"] for i, name in enumerate(values["history"])},
+            history={name: arrays[f"{HISTORY}{i}"] for i, name in enumerate(values["history"])},
         )
         if run.fingerprints != values["fingerprints"]:
             raise InvalidInput("Run: the outputs do not have the fingerprints recorded.")
@@ -772,13 +739,12 @@ class Run(Artifact):
         return hash((self.spec, *self.fingerprints.values()))
 
     def _what_repeats(self) -> tuple[Any, ...]:
-        return self.spec, self.fingerprints, self.status, self.claims, self.samples, self.history_digest, self.error
+        return self.spec, self.fingerprints, self.status, self.claims, self.samples, self.columns, self.error
 
 
-def history_digest(history: History) -> str:
-    """Return the digest of a run's history; NaN, which marks rounds without an entry, counts by its bits."""
-    columns = [np.asarray(column, dtype=np.float64).view(np.int64) for column in history.values()]
-    return array_digest(f"history {' '.join(history)}", *columns)
+def column_digest(name: str, column: Any) -> str:
+    """Return the digest of a column of a history; NaN, which marks rounds without an entry, counts by its bits."""
+    return array_digest(f"history {name}", np.asarray(column, dtype=np.float64).view(np.int64))
 
 
 def _check_fit(q: NDArray[np.float64], policy: NDArray[np.int64]) -> None:
