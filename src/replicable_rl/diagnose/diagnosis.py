@@ -1,7 +1,31 @@
-r"""What another log would have said: ``diagnose`` one log.
+r"""What another log would have said: ``diagnose`` one log, by resampling it.
 
-How it forecasts is in :mod:`replicable_rl.diagnose.forecast`; docs/diagnosis.md says how
-right it is.
+    another log    c'(s, a, s', r) ~ Poisson(scale * c(s, a, s', r))        first states likewise
+    two halves     c' ~ binomial(c, 1/2),  c'' = c - c'
+
+*Bootstrap.* Two logs are drawn from the log's counts and decide with one shared seed. (The Poisson form: also the number
+of rows is random, as it is where somebody behaves and the log records it.) How often they agree, A_1, is what two fresh
+logs would do if the process were the one that was estimated; but that is off by the noise of a log. What such noise
+does to the forecast can be seen: draw a log, and two logs from that one. These agree with a share A_2, and if one more
+round of noise moves the forecast by A_2 - A_1, the first round moved it by about as much:
+
+    forecast = A_1 - (A_2 - A_1) = 2 A_1 - A_2
+
+(the bias correction of the bootstrap; simulation-extrapolation with one step).
+
+*Halves.* Two disjoint halves of the log decide. Each row is in one of them by a coin, so they are two independent logs
+of the true process, and how often they agree is right on average, ties or not; but it is about logs of half the size.
+For the plain best action exact ties are all that matters in the end, and there the bootstrap is too high: its forecast
+is never above that of the halves.
+
+*States that the log never reached.* A log cannot say that a state is out of reach. Its tail says how likely that is.
+Let its rarest states have n_1 <= n_2 <= n_3 rows. From one to the next the rows fall by about g = sqrt(n_1/n_3), and if
+that goes on, the next one, which the log did not reach, has lambda = n_1 g rows on average. Let it be out of reach with
+probability 1/2, and else have an exponential number of rows on average, with mean lambda. Given that none was seen,
+
+    it can be reached with probability 1/(2 + lambda),  and then has lambda/(1 + lambda) rows in the mean.
+
+Where the rarest state has many rows, there is a gap in the tail and nothing beyond it.
 """
 
 from __future__ import annotations
@@ -9,40 +33,50 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import os
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.audit.agreement import Estimate
-from replicable_rl.diagnose.forecast import Forecast, corrected, extrapolated
-from replicable_rl.diagnose.resampling import usual_resamples
-from replicable_rl.diagnose.tail import times_for_the_next
-from replicable_rl.display import Displayed
-from replicable_rl.display import shown as shows
-from replicable_rl.errors import InvalidInput, check_flag, check_in_open_interval, check_integer, shown
+from replicable_rl.audit.evidence import derived_seed
+from replicable_rl.audit.intervals import clopper_pearson
+from replicable_rl.canonical import Json
+from replicable_rl.diagnose.document import diagnosis_document
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
 from replicable_rl.logs import Dataset, Summary
 from replicable_rl.planning import evaluate_policy
-from replicable_rl.progress import bar_where_it_is_seen
-from replicable_rl.randomness import MAX_SEED
+from replicable_rl.progress import bar_where_it_is_seen, track
+from replicable_rl.randomness import MAX_SEED, SharedRandomness, sample_stream
+from replicable_rl.report import Block, Documented
 from replicable_rl.rules import SHIPPED, EmpiricalModel, Greedy
-from replicable_rl.runs.specs import algorithm_spec
+from replicable_rl.runs import Status, algorithm_spec
 from replicable_rl.solve import solve
+from replicable_rl.threads import Answer, Threads, result_of
 from replicable_rl.wording import plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.canonical import Json
-    from replicable_rl.runs import Status
+    Policies = tuple[NDArray[np.int64], ...]
+    Rows = tuple[NDArray[np.int64], NDArray[np.int64] | None]  # of every outcome, and of every first state
+    Models = tuple[EmpiricalModel, ...]
 
+_RULES = ("affordable", "tolerance", "rounded", "gumbel", "greedy")
 _LARGEST = 2**20  # times the log: more data are never asked for
 _SEARCHED = 100  # pairs of logs at most, at every size that is tried
+_SOME, _CLEAR = 20, 4.0  # a search goes on after so many draws, if their mean is so many standard errors off
+_FEW = 4.0  # as if so many more had been off by one: no interval is a point
 _MOST_STATES = 1000  # fragile ones that are listed
 _ROUNDING = 1e-9  # losses that are smaller are none: returns are not computed more exactly
-_RULES = ("affordable", "tolerance", "rounded", "gumbel", "greedy")
+_USUAL, _LEAST, _VERY_MANY = 200, 50, 100_000  # pairs of logs; outcomes of a log for which they are fewer
+_MANY = 10_000  # outcomes of a log: with fewer, a decision is mostly Python
+_ROWS = 1000.0  # of a state, for two logs to decide alike there: enough on most problems
+_RAREST = 0.02  # rows: a state that is rarer is left at its default by logs of any size that is named
 
 
 class FragileState(NamedTuple):
@@ -62,8 +96,10 @@ class FragileState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Diagnosis(Displayed):
+class Diagnosis(Documented):
     """What one log says, and what another one would have said.
+
+    Its document tells what `data_needed` and `rules` found, which take long, once they were asked.
 
     Attributes
     ----------
@@ -71,7 +107,7 @@ class Diagnosis(Displayed):
         What the log decides.
     agreement : Estimate
         The replication probability, forecast by the bootstrap: how often two logs of this size agree in every state.
-        The interval is that of the resampling; dev/benchmarks/forecasts.py measures how far off forecasts are.
+        The interval is that of the resampling; `make bench` measures how far off forecasts are.
     halves : Estimate
         How often two disjoint halves of the log agree: about logs of half the size.
     states : tuple of FragileState
@@ -94,8 +130,10 @@ class Diagnosis(Displayed):
     confidence: float
     seed: int
     status: Status | None = None
-    _known: dict[float, int | None] = field(default_factory=dict, repr=False)
+    needed: dict[float, int | None] = field(default_factory=dict, repr=False)  # rows, by the targets that were asked
+    by_rule: dict[str, Estimate] = field(default_factory=dict, repr=False)  # the agreement, once it was asked
 
+    @bar_where_it_is_seen()
     def data_needed(self, target: float = 0.95) -> int | None:
         """Return how many rows like these reach an agreement; None where 10^6 times as many do not.
 
@@ -111,82 +149,46 @@ class Diagnosis(Displayed):
         200
         """
         target = check_in_open_interval("Diagnosis", "target", target)
-        if target not in self._known:  # texts, pages and JSON all ask for it
-            self._known[target] = self._data_needed(target)
-        return self._known[target]
+        if target not in self.needed:
+            forecast = Forecast(self.data, self.algorithm, min(self.resamples, _SEARCHED), self.seed)
+            next_state = times_for_the_next(self.data, target)
+            if float(self.agreement) >= target and next_state == 1.0:
+                self.needed[target] = self.data.rows
+            else:
+                times = None if forecast.is_plain else forecast.times_needed(target)
+                self.needed[target] = None if times is None else math.ceil(self.data.rows * max(times, next_state))
+        return self.needed[target]
 
     @bar_where_it_is_seen()
-    def _data_needed(self, target: float) -> int | None:
-        forecast = Forecast(self.data, self.algorithm, min(self.resamples, _SEARCHED), self.seed)
-        next_state = times_for_the_next(self.data, target)
-        if float(self.agreement) >= target and next_state == 1.0:
-            return self.data.rows
-        if isinstance(self.algorithm.rule, Greedy):
-            return None
-        low, high = 1.0, 4.0
-        while not forecast.reaches(target, high):
-            low, high = high, 4.0 * high
-            if high > _LARGEST:
-                return None
-        for _ in range(4):  # to an eighth of a doubling
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if forecast.reaches(target, middle) else (middle, high)
-        return math.ceil(self.data.rows * max(high, next_state))
-
     def rules(self) -> dict[str, Estimate]:
         """Return the agreement that every rule would have today, by the bootstrap; all decide on the same logs."""
-        return self._rules
+        if not self.by_rule:
+            others = {name: rule for name in _RULES if (rule := SHIPPED[name]()) != self.algorithm.rule}
+            algorithms = (dataclasses.replace(self.algorithm, rule=rule) for rule in others.values())
+            forecasts = [Forecast(self.data, algorithm, self.resamples, self.seed) for algorithm in algorithms]
 
-    @functools.cached_property
-    @bar_where_it_is_seen()
-    def _rules(self) -> dict[str, Estimate]:
-        others = {name: rule for name in _RULES if (rule := SHIPPED[name]()) != self.algorithm.rule}
-        algorithms = (dataclasses.replace(self.algorithm, rule=rule) for rule in others.values())
-        forecasts = [Forecast(self.data, algorithm, self.resamples, self.seed) for algorithm in algorithms]
+            def all_rules(models: Models, shared: SharedRandomness) -> list[int]:
+                return [corrected(tuple(one.decide(model, shared) for model in models)) for one in forecasts]
 
-        def all_rules(models: Any, shared: Any) -> list[int]:
-            return [corrected(tuple(one.decide(model, shared) for model in models)) for one in forecasts]
+            draws = zip(*forecasts[0].each("logs", all_rules), strict=True)
+            self.by_rule.update(dict.fromkeys(_RULES, self.agreement))  # that of its own rule is known
+            for name, forecast, of_rule in zip(others, forecasts, draws, strict=True):
+                estimate = extrapolated(list(of_rule), self.confidence)
+                halves = forecast.of_halves(self.confidence) if forecast.is_plain else estimate
+                self.by_rule[name] = forecast.bounded(estimate, halves)
+        return self.by_rule
 
-        each = zip(*forecasts[0].each("logs", all_rules), strict=True)
-        found = dict.fromkeys(_RULES, self.agreement)  # that of its own rule is known
-        for name, forecast, seen in zip(others, forecasts, each, strict=True):
-            found[name] = extrapolated(list(seen), self.confidence)
-            if forecast.is_plain:
-                found[name] = forecast.bounded(found[name], forecast.of_halves(self.confidence))
-        return found
-
-    def text(self, *, width: int = 80, target: float | None = None, rules: bool = False) -> str:
-        """Return it as text; with how much data an agreement of ``target`` takes, and other rules, where asked for."""
-        width = check_integer("Diagnosis.text", "width", width, low=1, high=10**4)
-        target, rules = _target("Diagnosis.text", target), check_flag("Diagnosis.text", "rules", rules)
-        said: str = shows("diagnosis text", self, width, target, rules)
-        return said
-
-    def __str__(self) -> str:
-        return self.text()
+    def document(self) -> list[Block]:
+        """Return what the log decides, how likely another log decides alike, and where not."""
+        return diagnosis_document(self)
 
     def __repr__(self) -> str:
         return f"Diagnosis(agreement {self.agreement}, {plural(len(self.states), 'fragile state')})"
 
-    def save_page(self, path: str | os.PathLike[str], *, target: float = 0.95, name: str = "a log") -> None:
-        """Write it as one HTML file that opens without a server; ``name`` is what people call the log."""
-        for what, value, kind in (("path", path, (str, os.PathLike)), ("name", name, str)):
-            if not isinstance(value, kind):
-                raise InvalidInput(f"Diagnosis.save_page: {what} must be a text, got {shown(value)}.")
-        target = check_in_open_interval("Diagnosis.save_page", "target", target)
-        shows("diagnosis page", self, path, target, name)
-
-    def to_json(self, *, target: float | None = None, rules: bool = False) -> dict[str, Json]:
-        """Return the JSON form; with the rows that an agreement of ``target`` takes, and other rules, if asked for."""
-        names = self.data.process.action_names
-        target, rules = _target("Diagnosis.to_json", target), check_flag("Diagnosis.to_json", "rules", rules)
-        asked: dict[str, Json] = {}
-        if target is not None:
-            asked |= {"target": target, "rows_needed": self.data_needed(target)}
-        if rules:
-            asked["rules"] = {name: agreement.to_json() for name, agreement in self.rules().items()}
-        each = zip(self.data.process.state_names, self.policy.tolist(), strict=True)
-        policy: dict[str, Json] = {state: names[a] for state, a in each}
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form; with the rows needed for the targets that were asked about, and other rules likewise."""
+        process = self.data.process
+        actions = [process.action_names[a] for a in self.policy.tolist()]
         return {
             "format": "replicable-rl diagnosis",
             "version": 1,
@@ -194,15 +196,16 @@ class Diagnosis(Displayed):
             "algorithm": algorithm_spec(self.algorithm).to_json(),
             "sample": {"kind": "recorded", "digest": self.data.sample.digest},
             "summary": self.summary.to_json(),
-            "policy": policy,
+            "policy": dict(zip(process.state_names, actions, strict=True)),
             "status": None if self.status is None else self.status.to_json(),
             "agreement": self.agreement.to_json(),
             "halves": self.halves.to_json(),
-            "states": [dict(one._asdict()) for one in self.states],
+            "states": [dict(state._asdict()) for state in self.states],
+            "rows_needed": {f"{target:g}": rows for target, rows in self.needed.items()},
+            "rules": {name: agreement.to_json() for name, agreement in self.by_rule.items()},
             "resamples": self.resamples,
             "confidence": self.confidence,
             "seed": str(self.seed),
-            **asked,
         }
 
 
@@ -244,43 +247,28 @@ def diagnose(
     if not isinstance(data, Dataset):
         raise InvalidInput(f"diagnose: data must be a Dataset, as from_transitions returns it, got {shown(data)}.")
     chosen = PlugInPolicy(0.05, 0.05, 0.2) if algorithm is None else algorithm
-    _refuse(chosen)
-    many = usual_resamples(data.key.size) if resamples is None else resamples
-    many = check_integer("diagnose", "resamples", many, low=2, high=10**6)
+    if not isinstance(chosen, PlugInPolicy):
+        rule = "algorithm must be a PlugInPolicy, which decides from one batch"
+        raise InvalidInput(f"diagnose: {rule}, got {shown(algorithm)}.")
+    if resamples is None:
+        resamples = _USUAL if data.key.size <= _VERY_MANY else max(_LEAST, _USUAL * _VERY_MANY // data.key.size)
+    resamples = check_integer("diagnose", "resamples", resamples, low=2, high=10**6)
     confidence = check_in_open_interval("diagnose", "confidence", confidence)
     shared_seed = check_integer("diagnose", "shared_seed", shared_seed, low=0, high=MAX_SEED)
     seed = check_integer("diagnose", "seed", seed, low=0, high=MAX_SEED)
     run = solve(data, chosen, shared_seed=shared_seed)
-    forecast = Forecast(data, chosen, many, seed)
+    forecast = Forecast(data, chosen, resamples, seed)
     agreement, halves = forecast.estimates(confidence)
-    fragile = tuple(_fragile(data, run.policy, forecast))
+    fragile, summary = tuple(_fragile(data, run.policy, forecast)), data.summary()
     return Diagnosis(
-        data,
-        chosen,
-        run.policy,
-        agreement,
-        halves,
-        fragile,
-        data.summary(),
-        many,
-        confidence,
-        seed,
-        status=run.status,
+        data, chosen, run.policy, agreement, halves, fragile, summary, resamples, confidence, seed, run.status
     )
 
 
-def _refuse(algorithm: Any) -> None:
-    """Refuse what cannot be diagnosed on a log."""
-    if not isinstance(algorithm, PlugInPolicy):
-        raise InvalidInput(
-            f"diagnose: algorithm must be a PlugInPolicy, which decides from one batch, got {shown(algorithm)}."
-        )
-
-
-def _fragile(data: Dataset, policy: NDArray[np.int64], forecast: Forecast) -> list[FragileState]:
-    """Return the states in which resampled logs differ, with what is at stake there."""
+def _fragile(data: Dataset, policy: NDArray[np.int64], forecast: Forecast) -> Iterator[FragileState]:
+    """Yield the states in which resampled logs differ, with what is at stake there."""
     model = EmpiricalModel(data, data.counts)
-    found, states, names = [], data.process.state_names, data.process.action_names
+    states, names = data.process.state_names, data.process.action_names
     most = np.argsort(-forecast.differ, kind="stable")[:_MOST_STATES]
     worth = evaluate_policy(model.table, policy).expected_return
     for s in most[forecast.differ[most] > 0.0].tolist():
@@ -288,14 +276,189 @@ def _fragile(data: Dataset, policy: NDArray[np.int64], forecast: Forecast) -> li
         taken[policy[s]] = -1.0
         rival = int(taken.argmax())
         gap = float(abs(model.q[s, rival] - model.q[s, policy[s]]))
-        often = float(forecast.differ[s] / forecast.resamples)
         other = policy.copy()
         other[s] = rival
         cost = worth - evaluate_policy(model.table, other).expected_return
-        cost = cost if cost > _ROUNDING else 0.0
-        found.append(FragileState(states[s], names[policy[s]], names[rival], often, gap, cost))
-    return found
+        share = float(forecast.differ[s] / forecast.resamples)
+        stake = cost if cost > _ROUNDING else 0.0
+        yield FragileState(states[s], names[policy[s]], names[rival], share, gap, stake)
 
 
-def _target(owner: str, target: float | None) -> float | None:
-    return None if target is None else check_in_open_interval(owner, "target", target)
+# --- resampled logs -----------------------------------------------------------------------------------------------
+
+
+class Forecast:
+    """Resampled logs, and what a plug-in policy decides on them: the same logs for every rule.
+
+    ``differ`` is how often two logs differed in a state, and ``taken`` how often an action was taken there.
+    """
+
+    def __init__(self, data: Dataset, algorithm: PlugInPolicy, resamples: int, seed: int) -> None:
+        self.data, self.algorithm, self.resamples, self.seed = data, algorithm, resamples, seed
+        self.plan = algorithm.plan(data)
+        self.is_plain = isinstance(algorithm.rule, Greedy)  # the plain best action, which exact ties make arbitrary
+        self.differ = np.zeros(data.n_states)
+        self.taken = np.zeros((data.n_states, data.n_actions))
+
+    def decide(self, model: EmpiricalModel, shared: SharedRandomness) -> NDArray[np.int64]:
+        """Return what a log decides."""
+        policy: NDArray[np.int64] = self.algorithm.decide(model, self.plan, shared).decision.outputs["policy"]
+        return policy
+
+    def each(
+        self, what: str, decide: Callable[[Models, SharedRandomness], Any], scale: float = 1.0
+    ) -> Iterator[Any]:
+        """Yield what is decided on the models of resampled logs, with what they share.
+
+        "logs": two drawn from the log, and two from one that was drawn from it. "halves": its halves.
+        """
+        from replicable_rl.compiled import THREADS
+
+        data, rows = self.data, (self.data.count, self.data.starts)
+
+        def one(i: int) -> Any:
+            rng = sample_stream(derived_seed(f"diagnose/{what}", self.seed, i))
+            shared = SharedRandomness(derived_seed(f"diagnose/shared/{what}", self.seed, i))
+            if what == "halves":
+                drawn = halves(rows, rng)
+            else:
+                other = again(rows, rng)
+                drawn = *(again(rows, rng, scale) for _ in range(2)), *(again(other, rng, scale) for _ in range(2))
+            return decide(tuple(EmpiricalModel(data, data.counts_of(*log)) for log in drawn), shared)
+
+        threads = THREADS if data.key.size >= _MANY else 1
+        if threads < 2:
+            yield from track(map(one, range(self.resamples)), what, self.resamples)
+            return
+        waiting: deque[Answer] = deque()
+        with Threads(threads) as others:  # who has seen enough does not wait for the rest
+            for i in track(range(self.resamples), what):
+                waiting.append(others.submit(one, i))
+                if len(waiting) > threads:
+                    yield result_of(waiting.popleft())
+            yield from map(result_of, waiting)
+
+    def policies(self, what: str, scale: float = 1.0) -> Iterator[Policies]:
+        """Yield what these logs decide."""
+        return self.each(what, lambda models, shared: tuple(self.decide(model, shared) for model in models), scale)
+
+    def reaches(self, target: float, scale: float) -> bool:
+        """Whether logs, so many times as large, agree often enough; no more are drawn than tell clearly.
+
+        Both the forecast and A_2 must say so. Much larger logs see the process clearly, and what is not known is which
+        process that is: A_2 asks a process that is as far from this log as this log may be from the true one.
+        """
+        draws: list[tuple[int, bool]] = []
+        for policies in self.policies("logs", scale):
+            draws.append((corrected(policies), alike(*policies[2:])))
+            lowest = min(zip(*draws, strict=True), key=np.mean)
+            off = abs(float(np.mean(lowest)) - target)
+            if len(draws) >= _SOME and off > _CLEAR * _spread(list(lowest)):
+                break
+        return float(np.mean(draws, axis=0).min()) >= target - 1e-9  # of a mean that is rounded
+
+    def times_needed(self, target: float) -> float | None:
+        """Return how many times as large logs must be to agree so often; None where the largest do not."""
+        low, high = 1.0, 4.0
+        while not self.reaches(target, high):
+            low, high = high, 4.0 * high
+            if high > _LARGEST:
+                return None
+        for _ in range(4):  # to an eighth of a doubling
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if self.reaches(target, middle) else (middle, high)
+        return high
+
+    def estimates(self, confidence: float) -> tuple[Estimate, Estimate]:
+        """Return the forecast, and how often halves agree; note where logs differ."""
+        draws, everywhere = [], np.arange(self.data.n_states)
+        for policies in self.policies("logs"):
+            draws.append(corrected(policies))
+            self.differ += policies[0] != policies[1]
+            for policy in policies[:2]:
+                self.taken[everywhere, policy] += 1.0
+        of_halves = self.of_halves(confidence)
+        return self.bounded(extrapolated(draws, confidence), of_halves), of_halves
+
+    def bounded(self, forecast: Estimate, of_halves: Estimate) -> Estimate:
+        """Return the forecast; for the plain best action, that of the halves if it is lower."""
+        return of_halves if self.is_plain and float(forecast) > float(of_halves) else forecast
+
+    def of_halves(self, confidence: float) -> Estimate:
+        """Return how often two disjoint halves agree."""
+        same = sum(alike(*policies) for policies in self.policies("halves"))
+        return Estimate(same / self.resamples, *clopper_pearson(same, self.resamples, confidence))
+
+
+def again(rows: Rows, rng: np.random.Generator, scale: float = 1.0) -> Rows:
+    """Return another log with about ``scale`` times as many rows."""
+    count, starts = rows
+    if starts is not None and starts.sum():
+        episodes = max(1, round(float(starts.sum()) * scale))
+        starts = rng.multinomial(episodes, starts / starts.sum()).astype(np.int64)
+    return rng.poisson(count * scale), starts
+
+
+def halves(rows: Rows, rng: np.random.Generator) -> tuple[Rows, Rows]:
+    """Return two disjoint parts of the log, each row in one of them by a coin."""
+    count, starts = rows
+    one = rng.binomial(count, 0.5)
+    return (one, starts), (count - one, starts)
+
+
+def alike(one: NDArray[np.int64], two: NDArray[np.int64]) -> bool:
+    """Whether two policies are the same."""
+    return bool(np.array_equal(one, two))
+
+
+def corrected(policies: Policies) -> int:
+    """Return 2 [the first two agree] - [the other two agree], the forecast of one draw."""
+    return 2 * alike(*policies[:2]) - alike(*policies[2:])
+
+
+def extrapolated(draws: list[int], confidence: float) -> Estimate:
+    """Return the mean of the draws, in [0, 1], with an interval by the normal law.
+
+    >>> print(extrapolated([1, 1, 2, 0] * 25, 0.95))
+    1.000 (0.859–1.000)
+    """
+    mean = min(1.0, max(0.0, float(np.mean(draws))))
+    half = NormalDist().inv_cdf((1.0 + confidence) / 2.0) * _spread(draws)
+    return Estimate(mean, max(0.0, mean - half), min(1.0, mean + half))
+
+
+def _spread(draws: list[int]) -> float:
+    """Return the standard error of a mean."""
+    n = len(draws)
+    return math.sqrt((float(np.var(draws)) * n + _FEW) / (n + _FEW) / n)
+
+
+def times_for_the_next(data: Dataset, target: float = 0.95) -> float:
+    """Return how many times as large a log must be to decide in the next state that this one did not reach.
+
+    It is 1 where there is none, or where it is out of reach with probability ``target`` at least.
+
+    >>> import replicable_rl as rr
+    >>> log = {"state": [0] * 40 + [1] * 20 + [2] * 10, "action": [0] * 70, "reward": [0.0] * 70}
+    >>> log["next_state"] = [0] * 70
+    >>> seen = rr.from_transitions(log, gamma=0.9, states=[0, 1, 2])
+    >>> more = rr.from_transitions(log, gamma=0.9, states=[0, 1, 2, 3])
+    >>> times_for_the_next(seen), round(times_for_the_next(more))
+    (1.0, 1200)
+    """
+    left = data.visits.sum(axis=1)
+    known = left > 0  # other states end the log, or a row leads there, or there is nothing to decide
+    known[data.key % data.n_states] = True
+    known[-1] |= data.process.ends
+    known |= data.support.mask.sum(axis=1) < (2 if data.support.given is not None else 0)
+    if data.initial is not None:
+        known |= data.initial > 0.0
+    rows = np.sort(left[left > 0])[:3].astype(np.float64)
+    if not rows.size or known.all():
+        return 1.0
+    steps = rows.size - 1
+    falls = (rows[0] / rows[-1]) ** (1.0 / steps) if steps else 0.5
+    expected = float(rows[0] * falls)
+    if 1.0 / (2.0 + expected) <= 1.0 - target or expected < _RAREST:
+        return 1.0
+    return max(1.0, _ROWS * (1.0 + expected) / expected)

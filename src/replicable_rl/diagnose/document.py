@@ -1,0 +1,245 @@
+"""What diagnoses, calibrations and comparisons say, as documents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+
+
+from replicable_rl.report import Block, Cell, Facts, Heading, Interval, Intervals, Mark, Policy, Table, Text, Tone
+from replicable_rl.rules import Greedy
+from replicable_rl.runs import ObjectSpec
+from replicable_rl.wording import brief, number, p_value, percent, plural, short_loss
+
+if TYPE_CHECKING:
+    from replicable_rl.diagnose.compare import Calibration, Comparison
+    from replicable_rl.diagnose.diagnosis import Diagnosis
+    from replicable_rl.diagnose.search import Point
+
+_STATES = 10  # fragile states in the table; a detail has the others
+_TONES: dict[bool | None, Tone] = {True: "good", False: "bad", None: "unsure"}
+_VERDICTS: dict[str, Tone] = {"met": "good", "not met": "bad", "undecided": "unsure"}
+
+
+# --- diagnoses ----------------------------------------------------------------------------------------------------
+
+
+def diagnosis_document(found: Diagnosis) -> list[Block]:
+    """Return what a log decides, how likely another log of the same process decides alike, and where not."""
+    target = max(found.needed, default=None)
+    low, high = found.agreement.low, found.agreement.high
+    verdict = None if target is None else True if low >= target else False if high < target else None
+    estimates = (("bootstrap: logs of this size", found.agreement), ("halves: logs of half the size", found.halves))
+    rows = [Interval(label, float(one), one.low, one.high, target) for label, one in estimates]
+    rules = [Interval(name, float(one), one.low, one.high, target) for name, one in found.by_rule.items()]
+    process = found.data.process
+    decided = slice(0, found.policy.size - int(process.ends))  # nothing is decided after the end
+    actions = [process.action_names[a] for a in found.policy[decided].tolist()]
+    blocks: list[Block] = [
+        Heading("What another log would say", 1),
+        *(Text(f"Warning: {warning}.", "unsure") for warning in found.summary.warnings),
+        Text(_replication(found), "plain" if target is None else _TONES[verdict]),
+        Text(f"Two halves of this log give the same policy: {found.halves}."),
+        *(Text(_needed(found, target, rows)) for target, rows in found.needed.items()),
+        Intervals(rows, "The probability that two logs give the same policy, found in two ways.", detail=True),
+        Text(_ABOUT, detail=True),
+        Heading("Where another log may decide otherwise"),
+        *_fragile(found),
+        *([Heading("Other rules on this log"), Intervals(rules, _ABOUT_RULES)] if rules else []),
+        Heading("What the log decides"),
+        Text(_how(found)),
+        Policy(process.state_names[decided], [("this log", actions)]),
+        Heading("What is in the log"),
+        Facts(_facts(found)),
+    ]
+    return blocks
+
+
+_ABOUT = (
+    "The bootstrap draws pairs of new logs of about this size from the rows of this one, and counts how often both "
+    "decide alike under one shared seed; what the noise of a log does to that is taken out. It is a forecast: the "
+    "interval tells how precise the resampling is, not how wrong the log may be. The halves are disjoint parts of the "
+    "log itself: nothing is modelled, but each half is a log of half the size."
+)
+_ABOUT_RULES = (
+    "The agreement that every rule would have on logs like this one, by the bootstrap; of greedy, never more than "
+    "halves of the log show, for an estimated model has no exact ties."
+)
+
+
+def _replication(found: Diagnosis) -> str:
+    """Say the forecast, with what it rests on."""
+    halves = "halves of the log, because the bootstrap says too much where actions tie;"
+    rests = halves if found.agreement is found.halves else "bootstrap,"
+    return (
+        f"Another log of this size gives the same policy with probability {found.agreement} ({rests} "
+        f"{plural(found.resamples, 'pair')} of logs, {percent(found.confidence)})."
+    )
+
+
+def _how(found: Diagnosis) -> str:
+    """Say by what the log decides, and what the run said of it."""
+    status = "" if found.status is None else f": {found.status.sentence}"
+    lost = f"{found.algorithm.epsilon:g} (values normalised to [0, 1])"
+    return f"By the rule {found.algorithm.decider.id}, which may lose {lost}{status}."
+
+
+def _needed(found: Diagnosis, target: float, rows: int | None) -> str:
+    """Say how much data an agreement takes."""
+    if rows is None and isinstance(found.algorithm.rule, Greedy):
+        return f"Exact ties stay ties, so how much data an agreement of {percent(target)} takes is not known."
+    if rows is None:
+        return f"For an agreement of {percent(target)} no number of rows like these that was tried is enough."
+    sentence = f"For an agreement of {percent(target)} it takes about {number(rows)} rows like these."
+    if not found.summary.never_left or rows == found.data.rows:
+        return sentence
+    lost = plural(found.summary.never_left, "state")
+    return f"{sentence} It takes more if larger logs leave the {lost} that this one never left."
+
+
+def _fragile(found: Diagnosis) -> list[Block]:
+    if not found.states:
+        return [Text("No resampled log decides any state otherwise.")]
+    rows: list[list[Cell]] = [
+        [*map(brief, state[:3]), percent(round(state.share, 3)), float(f"{state.gap:.2g}"), float(f"{state.at_stake:.2g}")]
+        for state in found.states
+    ]
+    columns = ["state", "this log", "others", "differ in", "gap", "at stake"]
+    caption = (
+        f"{plural(len(rows), 'state')}, the most fragile first: what this log takes, what others take most often "
+        "instead, and in how many pairs of logs the two differ there. The gap is by how much both actions differ in "
+        "value; at stake is what the other one costs from the first state on. Both are in values normalised to [0, 1]."
+    )
+    more = [Table(columns, rows[_STATES:], "The other states.", detail=True)] if len(rows) > _STATES else []
+    return [Table(columns, rows[:_STATES], caption), *more]
+
+
+def _facts(found: Diagnosis) -> list[tuple[str, Cell]]:
+    summary = found.summary
+    change = "unknown" if summary.change is None else p_value(summary.change.p_value)
+    return [
+        ("rows", summary.rows),
+        ("states", summary.states),
+        ("actions", summary.actions),
+        ("pairs that were tried", f"{summary.pairs - summary.never_tried} of {summary.pairs}"),
+        ("rows of a pair", f"{summary.least} at least, {summary.median} in the middle"),
+        ("one process over time", change),
+        ("discount", found.data.gamma),
+        ("rewards", " to ".join(number(end) for end in found.data.reward_range)),
+        ("digest", found.data.sample.digest[:12]),
+    ]
+
+
+# --- calibrations -------------------------------------------------------------------------------------------------
+
+
+def calibration_document(found: Calibration) -> list[Block]:
+    """Return the curve, what was found, and what the proof needs."""
+    cuts = "; every first run publishes cuts, and the second follows them" if found.published else ""
+    asked = f"same {found.level} with probability at least {number(1.0 - found.rho, 6)}"
+    asked += "" if found.epsilon is None else f", mean loss at most {number(found.epsilon, 6)}"
+    columns = [found.size_name, "in all", "pairs", "agreement", "mean loss", "verdict"]
+    rows: list[list[Cell]] = [
+        [point.size, point.samples, point.pairs, str(point.agreement), _loss(point), _verdict(point.verdict)]
+        for point in found.points
+    ]
+    return [
+        Heading(f"{_named(found.algorithm)} on {_named(found.problem)}{cuts}", 1),
+        Text(f"Asked: {asked}. All intervals hold at once, {percent(found.confidence)}."),
+        Table(columns, rows),
+        Text(f"{calibration_sentence(found)} {_proof(found)}", _TONES[found.met]),
+        Text(_losses(found)),
+        Text(
+            "Found is the smallest size tried that is met and such that all larger sizes tried are met; nothing is "
+            "said of sizes that were not tried.",
+            detail=True,
+        ),
+    ]
+
+
+def calibration_sentence(found: Calibration) -> str:
+    """Say at which size what was asked is met."""
+    point, last = found.point, found.points[-1]
+    if point is not None:
+        total = "" if point.samples is None else f": {number(point.samples)} samples in all"
+        return f"Met from {found.size_name} = {number(point.size)} on{total}."
+    at = f"{found.size_name} = {number(last.size)}, the largest size tried"
+    if last.verdict == "not met":
+        return f"Not met: refuted at {at}."
+    return f"Cannot tell: {plural(last.pairs, 'pair')} left it undecided at {at}. More shared seeds would tell."
+
+
+def _proof(found: Calibration) -> str:
+    if found.theory is None:
+        return "No proof says how many samples are needed for it."
+    text = f"The proof needs {number(found.theory)} samples in all"
+    return f"{text}, {number(found.theory / found.samples, 2)} times as many." if found.samples else f"{text}."
+
+
+def _losses(found: Calibration) -> str:
+    if all(point.loss is None for point in found.points):
+        return "Losses are not known: the problem is no table, or its runs have no policy."
+    where = "from the initial distribution" if found.over == "initial" else "in the worst state"
+    met = [point.largest_loss for point in found.points if point.largest_loss is not None and point.verdict == "met"]
+    largest = f" The largest loss of a single run where it is met is {short_loss(max(met))}." if met else ""
+    asked = "Nothing was asked about them." if found.epsilon is None else _excludes_little(found.epsilon, found.gain)
+    return f"Losses are {where}, in values normalised to [0, 1].{largest} {asked}".rstrip()
+
+
+def _excludes_little(epsilon: float, gain: float | None) -> str:
+    """Warn of an epsilon that policies without any sense meet: in normalised values they may lose very little."""
+    if gain is None or epsilon < gain:
+        return ""
+    lost, asked = short_loss(gain), number(epsilon, 3)
+    return f"Even the uniform policy loses only {lost}: a loss of {asked} excludes little. Ask for less."
+
+
+def _loss(point: Point) -> str | None:
+    return None if point.loss is None else f"{short_loss(point.loss)} (≤ {short_loss(point.loss.high)})"
+
+
+def _verdict(word: str) -> Mark:
+    return Mark(word, _VERDICTS[word])
+
+
+def _named(spec: ObjectSpec) -> str:
+    text = ObjectSpec(spec.id, dict(sorted(spec.params.items()))).text
+    return brief(text.replace(",", ", ").replace(",  ", ", "), 300)
+
+
+# --- comparisons --------------------------------------------------------------------------------------------------
+
+
+def comparison_document(found: Comparison) -> list[Block]:
+    """Return the lines, what they mean, and which to use."""
+    asked = f"same policy with probability at least {number(1.0 - found.rho, 6)}"
+    asked += f", with epsilon={number(found.epsilon)}" if found.gain is None else f", mean loss at most {number(found.epsilon)}"
+    share = "" if not found.gain else f", {percent(round(found.epsilon / found.gain, 4))} of the gain over uniform"
+    columns = ["", "samples", "proof", "loss", "in units", "of gain", "made to repeat"]
+    rows: list[list[Cell]] = []
+    for row in found.rows:
+        samples: Cell = row.samples if row.met else _verdict("undecided" if row.met is None else "not met")
+        of_gain = None if row.loss_share is None else f"{short_loss(100.0 * row.loss_share)} %"
+        losses = [None if loss is None else short_loss(loss) for loss in (row.loss, row.loss_in_units)]
+        rows.append([brief(row.name, 24), samples, row.theory, *losses, of_gain, row.replicates])
+    return [
+        Heading(f"Rules and algorithms on {_named(found.problem)}", 1),
+        Text(f"Asked: {asked}{share}. All intervals of all lines hold at once, {percent(found.confidence)}."),
+        Table(columns, rows),
+        Text(f"{found.why} {_excludes_little(found.epsilon, found.gain)}".rstrip(), _TONES[found.met]),
+        Text(_ABOUT_SAMPLES + (_UNKNOWN_LOSSES if found.gain is None else _KNOWN_LOSSES), detail=True),
+    ]
+
+
+_ABOUT_SAMPLES = (
+    "Samples, in all, are measured: the fewest at which two runs have the same policy often enough and lose little "
+    "enough. Those of the proof are proved to be enough for any problem of this size. "
+)
+_KNOWN_LOSSES = (
+    "Losses are means, in values normalised to [0, 1], in the units of your rewards, and by what the best policy gains "
+    "over the uniform one."
+)
+_UNKNOWN_LOSSES = (
+    "What a policy loses is not known where the problem is no table; epsilon is what the rules may spend, by their own "
+    "data."
+)
