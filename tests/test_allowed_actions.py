@@ -571,7 +571,7 @@ def test_the_command_line_shows_what_is_allowed(tmp_path: Path, capsys: pytest.C
 
 
 def test_losses_are_those_of_allowed_policies() -> None:
-    from replicable_rl.diagnose.losses import Losses
+    from replicable_rl.diagnose.search import Losses
 
     mdp = masked(1)
     losses = Losses(mdp)

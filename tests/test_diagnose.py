@@ -5,24 +5,21 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 import replicable_rl as rr
 from replicable_rl import compiled
-from replicable_rl.diagnose import calibrate, forecast
-from replicable_rl.diagnose.forecast import Forecast
-from replicable_rl.diagnose.resampling import Rows
-from replicable_rl.diagnose.tail import times_for_the_next
+from replicable_rl.diagnose import Diagnosis, calibrate, diagnosis
+from replicable_rl.diagnose.diagnosis import Forecast, again, halves, times_for_the_next
 from replicable_rl.errors import InvalidInput
 from replicable_rl.logs import Dataset, Process
-from replicable_rl.logs.samples import homogeneity
 from replicable_rl.randomness import sample_stream
 from replicable_rl.rules import EmpiricalModel
-from tests.statistics import ALPHA, SEED, sampled_log
+from tests.statistics import sampled_log
 from tests.test_logs import LOG, NAMES, long_log
 
 pytestmark = pytest.mark.usefixtures("one_database")
@@ -49,24 +46,12 @@ def test_a_log_is_solved_like_a_problem() -> None:
     assert "the log" in run.claims.missing["replicability"]
 
 
-def test_two_logs_of_one_process_decide_alike() -> None:
-    policies = {rr.solve(data_of(200_000, seed), DECIDE, shared_seed=7).fingerprints.policy for seed in range(4)}
-    assert len(policies) == 1
-
-
 def test_pairs_without_data_are_the_worst_and_told() -> None:
     data = rr.from_transitions(LOG, gamma=0.9, states=["home", "road", "sea"], actions=["go", "wait", "swim"])
     run = rr.solve(data, DECIDE, shared_seed=1)
     assert run.status is not None
-    assert "5 pairs of 9 with no rows, taken for the worst: swim in home, swim in road" in run.status.sentence
+    assert "5 pairs of 9 never tried, taken for the worst: swim in home, swim in road" in run.status.sentence
     assert 2 not in run.policy[:2]
-
-
-def test_what_comes_after_the_end_is_known() -> None:
-    log: dict[str, Any] = {**LOG, "done": [False, False, True, False, False, False]}
-    run = rr.solve(rr.from_transitions(log, gamma=0.9, done="done"), DECIDE, shared_seed=1)
-    assert run.status is not None
-    assert "never tried" not in run.status.sentence
 
 
 def said_of(run: rr.Run) -> str:
@@ -77,17 +62,17 @@ def said_of(run: rr.Run) -> str:
 def test_new_logs_have_the_law_of_the_rows() -> None:
     data = data_of(2_000)
     rng, times = sample_stream(3), 4000
-    drawn = np.array([Rows.of(data).again(rng).counts(data).count for _ in range(times)])
+    rows = data.count, data.starts
+    drawn = np.array([data.counts_of(*again(rows, rng)).count for _ in range(times)])
     expected = data.counts.count
     assert (np.abs(drawn.mean(axis=0) - expected) <= 5.5 * np.sqrt(expected / times)).all()  # 75 of them: 3e-6 in all
     # The variance of a Poisson number is its mean; that of its sample variance is mean/times + 2 mean^2/(times - 1).
     spread = np.sqrt(expected / times + 2.0 * expected**2 / (times - 1))
     assert (np.abs(drawn.var(axis=0, ddof=1) - expected) <= 6.5 * spread).all()  # skewed, so a little more room
-    twice = np.array([Rows.of(data).again(rng, 2.0).count.sum() for _ in range(100)])
+    twice = np.array([again(rows, rng, 2.0)[0].sum() for _ in range(100)])
     assert abs(float(twice.mean()) - 2.0 * data.rows) <= 5.5 * math.sqrt(2.0 * data.rows / 100)
-    one, two = Rows.of(data).halves(rng)
-    assert (one.count + two.count == data.count).all()
-    assert (one.counts(data).count + two.counts(data).count == data.counts.count).all()
+    (one, _), (two, _) = halves(rows, rng)
+    assert (one + two == data.count).all()
 
 
 def test_pairs_with_few_rows_count_by_a_shared_threshold() -> None:
@@ -106,12 +91,6 @@ def test_pairs_with_few_rows_count_by_a_shared_threshold() -> None:
     cuts = rr.publish(data, algorithm)
     theirs = rr.PlugInPolicy(0.02, 0.05, 0.2, rule=rr.rules.PublishedCuts(cuts))
     assert {int(rr.solve(data, theirs, shared_seed=i).policy[0]) for i in range(20)} == {0} == {int(cuts.policy[0])}
-
-
-def test_a_pair_of_which_all_have_few_is_not_left_out() -> None:
-    data = rr.from_transitions(LOG, gamma=0.9)
-    assert all("no rows" not in said_of(rr.solve(data, DECIDE, shared_seed=i)) for i in range(20))
-    assert all("taken for the worst" not in said_of(rr.solve(data, DECIDE, shared_seed=i)) for i in range(20))
 
 
 def test_the_forecast_takes_out_what_one_more_round_of_noise_does() -> None:
@@ -146,17 +125,6 @@ def test_ties_of_the_plain_best_action_are_not_forecast_away() -> None:
     assert float(np.mean(forecasts)) <= 0.5 + 3.1 * math.sqrt((1.0 / 12.0 + 1.0 / 72.0) / logs)  # 1e-3
 
 
-def test_the_forecast_is_near_the_truth_on_average() -> None:
-    """How often two fresh logs agree, against what one log forecasts: within 0.25, for one process and size."""
-    pairs = 40
-    same = 0
-    for i in range(pairs):
-        one, two = (rr.solve(data_of(3_000, 10_000 + 2 * i + j), DECIDE, shared_seed=i).policy for j in (0, 1))
-        same += bool(np.array_equal(one, two))
-    forecasts = [float(rr.diagnose(data_of(3_000, seed), DECIDE, resamples=25).agreement) for seed in range(8)]
-    assert abs(float(np.mean(forecasts)) - same / pairs) < 0.25
-
-
 def tail_of(rows: list[int], states: int) -> Dataset:
     """Return a log that left its states so often; from each one goes to the first. The other states were never seen."""
     state = np.repeat(np.arange(len(rows)), rows)
@@ -177,20 +145,6 @@ def tail_of(rows: list[int], states: int) -> Dataset:
 )
 def test_the_tail_of_a_log_tells_what_the_next_state_takes(rows: list[int], states: int, times: float) -> None:
     assert times_for_the_next(tail_of(rows, states)) == pytest.approx(times, rel=1e-3)
-
-
-def test_what_is_probably_out_of_reach_does_not_count() -> None:
-    """The next state has 1.118 rows, if any: it is out of reach with probability 1 - 1/3.118."""
-    data = tail_of([400, 100, 20, 5], 5)
-    assert times_for_the_next(data, 0.67) == 1.0
-    assert times_for_the_next(data, 0.69) > 1000.0
-    allowed = np.ones((5, 2), dtype=bool)
-    allowed[4, 1] = False  # where there is nothing to decide
-    state = np.repeat(np.arange(4), [400, 100, 20, 5])
-    log = {"state": state, "action": np.arange(state.size) % 2, "reward": 0 * state, "next_state": 0 * state}
-    named: dict[str, Any] = {"states": list(range(5)), "actions": [0, 1], "reward_range": (0.0, 1.0)}
-    assert times_for_the_next(rr.from_transitions(log, gamma=0.9, **named, allowed=allowed)) == 1.0
-    assert times_for_the_next(rr.from_transitions(log, gamma=0.9, **named)) > 1000.0
 
 
 def test_a_log_that_agrees_may_still_be_too_small() -> None:
@@ -223,38 +177,6 @@ def test_nothing_is_proved_for_a_log() -> None:
     assert not planned.numbers.replicability_proved
 
 
-def test_a_diagnosis_says_where_and_how_much() -> None:
-    data = data_of(300)
-    found = rr.diagnose(data, DECIDE, resamples=30, seed=2)
-    assert found.agreement.low <= float(found.agreement) <= found.agreement.high
-    assert len(found.states) > 0
-    assert found.states[0].share >= found.states[-1].share
-    assert found.states[0].action != found.states[0].rival
-    needed = found.data_needed(0.9)
-    assert needed is not None
-    assert needed > data.rows
-    assert found.data_needed(0.01) == data.rows
-    assert set(found.rules()) == {"affordable", "tolerance", "rounded", "gumbel", "greedy"}
-    again = rr.diagnose(data, DECIDE, resamples=30, seed=2)
-    assert again.to_json() == found.to_json()
-    assert "Another log of this size gives the same policy with probability" in str(found)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"data": 3}, "data must be a Dataset"),
-        ({"algorithm": 3}, "algorithm must be a PlugInPolicy"),
-        ({"algorithm": rr.PlugInPolicy}, "algorithm must be a PlugInPolicy"),
-        ({"resamples": 1}, "resamples must be an integer from 2"),
-        ({"confidence": 1.0}, "confidence must lie strictly between 0 and 1"),
-    ],
-)
-def test_wrong_values_of_diagnose(change: dict[str, Any], said: str) -> None:
-    with pytest.raises(rr.InvalidInput, match=said):
-        rr.diagnose(**{"data": rr.from_transitions(LOG, gamma=0.9), **change})
-
-
 def test_noise_of_rewards_of_many_values_is_forecast() -> None:
     """Four actions that are nearly as good, and rewards that are all different: logs disagree, and one log knows it."""
     data = many_rewards(0)
@@ -265,13 +187,6 @@ def test_noise_of_rewards_of_many_values_is_forecast() -> None:
     one, two = data.split(2, seed=1)
     assert one.rows + two.rows == data.rows
     assert one.reward.tolist() != two.reward.tolist()
-
-
-def test_rewards_of_many_values_keep_their_range_and_their_sums() -> None:
-    data = many_rewards(1, reward_range=None)
-    rewards = np.clip(np.random.default_rng(1).normal(0.5, 0.15, 2000), 0, 1)
-    assert data.reward_range == (rewards.min(), rewards.max())
-    assert float((data.reward * data.count).sum()) == pytest.approx(rewards.sum(), abs=1e-9)
 
 
 def many_rewards(seed: int, mean: float = 0.5, reward_range: tuple[float, float] | None = (0.0, 1.0)) -> Dataset:
@@ -291,55 +206,6 @@ def test_what_is_at_stake_is_what_the_rival_costs() -> None:
         found = rr.diagnose(data, rr.PlugInPolicy(0.001, 0.05, 0.2, rule="greedy"), resamples=200)
         one = next(state for state in found.states if state.state == "0")
         assert one.at_stake == pytest.approx(0.05, abs=1e-6)
-
-
-def test_a_false_alarm_is_as_rare_as_declared_for_logs_of_unequal_size() -> None:
-    """400 pairs of rare outcomes, 60 rows against 6000: chi-square tails alone raised nine times as many alarms."""
-    rng, alarms, times = np.random.default_rng(5), 0, 400
-    pair = np.repeat(np.arange(400), 2)
-    for _ in range(times):
-        few, many = rng.binomial(60, 0.1, 400), rng.binomial(6000, 0.1, 400)
-        one, two = (np.stack([x, n - x], axis=1).reshape(-1) for x, n in ((few, 60), (many, 6000)))
-        found = homogeneity(pair, one, two)
-        alarms += found is not None and found.p_value < 0.01
-    assert alarms <= 12  # 4 are expected at most; more than 12 come with probability 3e-4
-
-
-@pytest.mark.parametrize(("first", "second"), [(50, 50), (44, 46)])
-def test_a_false_alarm_is_as_rare_as_declared_for_very_many_pairs(first: int, second: int) -> None:
-    """Where each of 10^5 pairs counts for 1% too much, half of all logs of one process are alarms at 5%."""
-    rng, alarms, times, pairs = np.random.default_rng(SEED), 0, 40, 10**5
-    pair = np.repeat(np.arange(pairs), 2)
-    for _ in range(times):
-        one, two = (
-            np.stack([heads, n - heads], axis=1).reshape(-1)
-            for n, heads in ((n, rng.binomial(n, 0.5, pairs)) for n in (first, second))
-        )
-        found = homogeneity(pair, one, two)
-        assert found is not None
-        assert found.groups == pairs
-        alarms += found.p_value < 0.05
-    assert binom.sf(alarms - 1, times, 0.05) > ALPHA
-
-
-def test_parts_share_the_first_states() -> None:
-    log = {"state": [0, 1] * 500, "action": [0] * 1000, "reward": [0.5] * 1000, "next_state": [1, 0] * 500}
-    data = rr.from_transitions({**log, "game": np.repeat(np.arange(500), 2)}, gamma=0.9, episode="game")
-    one, two = data.split(2)
-    assert data.starts is not None
-    assert one.starts is not None
-    assert two.starts is not None
-    assert (one.starts + two.starts == data.starts).all()
-    assert (one.visits + two.visits == data.visits).all()
-
-
-def test_it_is_said_that_states_never_left_may_take_more() -> None:
-    log, said = long_log(300, seed=1), "It takes more if larger logs leave the 1 state that this one never left."
-    for states, expected in (([*range(5), 99], True), (list(range(5)), False)):
-        found = rr.diagnose(rr.from_transitions(log, **NAMES | {"states": states}), DECIDE, resamples=20)
-        assert found.summary.never_left == int(expected)
-        assert (found.data_needed(0.95) or 0) > 300
-        assert (said in " ".join(found.text(target=0.95).split())) == expected
 
 
 def test_larger_logs_must_agree_on_processes_near_the_estimate_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,19 +233,6 @@ def clicks(seed: int, rows: int = 2000) -> Dataset:
     return rr.from_transitions(log, gamma=0.9, reward_range=(0.0, 1.0))
 
 
-def test_published_margins_know_of_the_noise_of_rewards() -> None:
-    """A log adds up the rewards of a transition; how far they are apart counts as well."""
-    log = clicks(1)
-    spread = EmpiricalModel(log, log.counts).spread[0]
-    by_hand = [0.1 * float(np.sqrt(p * (1.0 - p))) for p in (0.50, 0.52)]  # rewards are normalised by 1 - gamma
-    assert spread == pytest.approx(by_hand, rel=0.02)
-    cuts = rr.publish(log, rr.PlugInPolicy(0.01, 0.05, 0.2))
-    assert cuts.margins.max() < 100.0
-    follow = rr.PlugInPolicy(0.01, 0.05, 0.2, rule=rr.rules.PublishedCuts(cuts))
-    runs = [rr.solve(clicks(seed), follow, shared_seed=0) for seed in range(2, 62)]
-    assert sum(not np.array_equal(run.policy, cuts.policy) for run in runs) <= 3  # it was a fifth
-
-
 def test_a_run_says_where_it_takes_what_nobody_tried() -> None:
     rows, wide = 1000, rr.rules.RandomTolerance(0.3)
     log = {"state": ["s"] * rows, "action": ["tried"] * rows, "reward": [1.0] * rows, "next_state": ["s"] * rows}
@@ -391,45 +244,6 @@ def test_a_run_says_where_it_takes_what_nobody_tried() -> None:
     only = rr.from_transitions(log, gamma=0.99, **names, allowed=[[False, True], [True, True]])
     run = rr.solve(only, rr.PlugInPolicy(0.3, 0.05, 0.2, rule=wide), shared_seed=0)
     assert run.policy[0] == 1
-
-
-def test_a_diagnosis_says_what_the_run_says() -> None:
-    data = clicks(1)
-    found = rr.diagnose(data, rr.PlugInPolicy(0.9, 0.05, 0.2), resamples=4)
-    said = "epsilon=0.9 asks for nothing"
-    assert found.status is not None
-    assert said in found.status.sentence
-    for text in (" ".join(found.text().split()), json.dumps(found.to_json())):
-        assert said in text
-    assert "the rule affordable, which may lose 0.9" in " ".join(str(found).split())
-
-
-def test_threads_do_not_change_a_diagnosis(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = clicks(3)
-    one = rr.diagnose(data, resamples=12)
-    monkeypatch.setattr(forecast, "_MANY", 1)
-    monkeypatch.setattr(compiled, "THREADS", 3)
-    two = rr.diagnose(data, resamples=12)
-    assert one.to_json(target=0.9, rules=True) == two.to_json(target=0.9, rules=True)
-
-
-def test_who_has_seen_enough_does_not_wait_for_the_rest() -> None:
-    made: list[int] = []
-
-    def compute(i: int) -> int:
-        made.append(i)
-        return i
-
-    results = forecast.in_order(compute, range(1000), threads=2)
-    assert [next(results) for _ in range(3)] == [0, 1, 2]
-    results.close()  # type: ignore[attr-defined]  # it is a generator
-    assert len(made) < 20
-
-    def fails(i: int) -> int:
-        return 1 // (i - 2)
-
-    with pytest.raises(ZeroDivisionError):
-        list(forecast.in_order(fails, range(5), threads=2))
 
 
 def test_what_draws_fresh_samples_names_what_a_log_can_be_asked() -> None:
@@ -450,3 +264,95 @@ def test_who_follows_cuts_says_whether_the_policy_is_the_published_one() -> None
     other = dataclasses.replace(cuts, policy=1 - cuts.policy)
     follow = rr.PlugInPolicy(0.01, 0.05, 0.2, rule=rr.rules.PublishedCuts(other))
     assert "1 state decided otherwise than published" in str(rr.solve(clicks(2), follow, shared_seed=0).status)
+
+
+def test_published_margins_know_of_the_noise_of_rewards() -> None:
+    """A log adds up the rewards of a transition; how far they are apart counts as well."""
+    log = clicks(1)
+    spread = EmpiricalModel(log, log.counts).spread[0]
+    by_hand = [0.1 * float(np.sqrt(p * (1.0 - p))) for p in (0.50, 0.52)]  # rewards are normalised by 1 - gamma
+    assert spread == pytest.approx(by_hand, rel=0.02)
+    cuts = rr.publish(log, rr.PlugInPolicy(0.01, 0.05, 0.2))
+    assert cuts.margins.max() < 100.0
+    follow = rr.PlugInPolicy(0.01, 0.05, 0.2, rule=rr.rules.PublishedCuts(cuts))
+    runs = [rr.solve(clicks(seed), follow, shared_seed=0) for seed in range(2, 62)]
+    assert sum(not np.array_equal(run.policy, cuts.policy) for run in runs) <= 3  # it was a fifth
+
+
+# --- what people and programs read --------------------------------------------------------------------------------
+
+EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\n=cmd|' /C calc'!A1"
+
+
+@pytest.fixture(scope="module")
+def found(database: Any) -> Diagnosis:
+    return rr.diagnose(data_of(300), DECIDE, resamples=30, seed=2)
+
+
+def test_a_diagnosis_says_where_and_how_much(found: Diagnosis, tmp_path: Path) -> None:
+    assert found.states[0].share >= found.states[-1].share
+    assert found.states[0].action != found.states[0].rival
+    before = " ".join(str(found).split())
+    assert "Another log of this size gives the same policy with probability" in before
+    assert "which may lose 0.02" in before
+    needed = found.data_needed(0.9)
+    assert needed is not None
+    assert needed > found.data.rows
+    assert found.data_needed(0.01) == found.data.rows
+    assert set(found.rules()) == {"affordable", "tolerance", "rounded", "gumbel", "greedy"}
+    assert found.rules()["affordable"] == found.agreement
+    after = " ".join(str(found).split())
+    assert "rows like these" not in before
+    assert f"takes about {needed} rows like these" in after
+    again = rr.diagnose(data_of(300), DECIDE, resamples=30, seed=2)
+    again.data_needed(0.9), again.data_needed(0.01), again.rules()
+    told = json.loads(json.dumps(found.to_json()))
+    assert told == json.loads(json.dumps(again.to_json()))
+    assert told["rows_needed"]["0.9"] == needed
+    assert set(told["rules"]["greedy"]) == {"estimate", "low", "high"}
+    for width in (40, 60, 100):
+        assert max(map(len, found.text(width).splitlines())) <= width
+    found.save_page(tmp_path / "page.html", "replicable-rl diagnose shop.csv")
+    assert "replicable-rl diagnose shop.csv" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_names_of_a_log_command_nobody(tmp_path: Path) -> None:
+    log = long_log(300, seed=3)
+    named = {name: [f"{EVIL} {value}" for value in log[name]] for name in ("state", "action", "next_state")}
+    hostile = rr.diagnose(rr.from_transitions(log | named, gamma=0.9), DECIDE, resamples=5)
+    hostile.save_page(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for text in (page, str(hostile)):
+        assert "\x1b" not in text
+    assert "<img src=x" not in page
+    assert "<script>alert" not in page
+
+
+def test_threads_and_the_time_at_which_one_looks_do_not_change_a_diagnosis(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, decided = rr.diagnose(clicks(3), resamples=12), list[int]()
+    monkeypatch.setattr(diagnosis, "_MANY", 1)
+    monkeypatch.setattr(compiled, "THREADS", 3)
+    assert one.to_json() == rr.diagnose(clicks(3), resamples=12).to_json()
+    decide = Forecast.decide
+
+    def counted(*given: Any) -> Any:
+        decided.append(1)
+        return decide(*given)
+
+    monkeypatch.setattr(Forecast, "decide", counted)
+    assert not Forecast(data_of(300), DECIDE, 200, 1).reaches(0.999999, 0.01)
+    assert 4 * 20 <= len(decided) < 4 * 200  # no more are drawn than tell
+
+
+@pytest.mark.parametrize(
+    ("change", "parameter"),
+    [
+        ({"data": 3}, "data"),
+        ({"algorithm": rr.PlugInPolicy}, "algorithm"),
+        ({"resamples": 1}, "resamples"),
+        ({"confidence": 1.0}, "confidence"),
+    ],
+)
+def test_wrong_values_of_diagnose(change: dict[str, Any], parameter: str) -> None:
+    with pytest.raises(rr.InvalidInput, match=f"diagnose: {parameter} must"):
+        rr.diagnose(**{"data": rr.from_transitions(LOG, gamma=0.9), **change})

@@ -145,6 +145,35 @@ def test_rank_sums_of_rewards_that_are_nearly_all_the_same_are_not_used() -> Non
     assert samples._by_rank(pair, one, two, 1) == 1.0
 
 
+def test_a_false_alarm_is_as_rare_as_declared_for_logs_of_unequal_size() -> None:
+    """400 pairs of rare outcomes, 60 rows against 6000: chi-square tails alone raised nine times as many alarms."""
+    rng, alarms, times = np.random.default_rng(5), 0, 400
+    pair = np.repeat(np.arange(400), 2)
+    for _ in range(times):
+        few, many = rng.binomial(60, 0.1, 400), rng.binomial(6000, 0.1, 400)
+        one, two = (np.stack([x, n - x], axis=1).reshape(-1) for x, n in ((few, 60), (many, 6000)))
+        found = samples.homogeneity(pair, one, two)
+        alarms += found is not None and found.p_value < 0.01
+    assert alarms <= 12  # 4 are expected at most; more than 12 come with probability 3e-4
+
+
+@pytest.mark.parametrize(("first", "second"), [(50, 50), (44, 46)])
+def test_a_false_alarm_is_as_rare_as_declared_for_very_many_pairs(first: int, second: int) -> None:
+    """Where each of 10^5 pairs counts for 1% too much, half of all logs of one process are alarms at 5%."""
+    rng, alarms, times, pairs = np.random.default_rng(SEED), 0, 40, 10**5
+    pair = np.repeat(np.arange(pairs), 2)
+    for _ in range(times):
+        one, two = (
+            np.stack([heads, n - heads], axis=1).reshape(-1)
+            for n, heads in ((n, rng.binomial(n, 0.5, pairs)) for n in (first, second))
+        )
+        found = samples.homogeneity(pair, one, two)
+        assert found is not None
+        assert found.groups == pairs
+        alarms += found.p_value < 0.05
+    assert stats.binom.sf(alarms - 1, times, 0.05) > ALPHA
+
+
 # --- rewards that are numbers ---------------------------------------------------------------------------------------
 
 

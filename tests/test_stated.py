@@ -20,7 +20,7 @@ import replicable_rl as rr
 from replicable_rl.algorithms import phased_vi
 from replicable_rl.algorithms.plan import Plan
 from replicable_rl.audit import AuditResult
-from replicable_rl.diagnose import sizes
+from replicable_rl.diagnose import search
 from replicable_rl.problem import greedy
 from replicable_rl.problem.shipped import two_goals
 from replicable_rl.runs import OURS, SHIPPED, Claim, Claims, LibraryClaim, ObjectSpec, provider
@@ -292,9 +292,9 @@ def test_a_plan_of_others_is_stated(algorithm: Any, tmp_path: Path) -> None:
 
 
 def test_what_others_need_is_not_shown_as_proved() -> None:
-    assert sizes.proved_samples(GRID, HONEST, 0.2, 0.1) is not None
+    assert search.proved_samples(GRID, HONEST, 0.2, 0.1) is not None
     for algorithm in (Inherits(**PROMISE), PlansMore(**PROMISE), with_a_plan(HONEST)):
-        assert sizes.proved_samples(GRID, algorithm, 0.2, 0.1) is None
+        assert search.proved_samples(GRID, algorithm, 0.2, 0.1) is None
 
 
 # --- audits judge what their runs claim ----------------------------------------------------------

@@ -103,9 +103,9 @@ def diagnosed(path: str) -> Iterator[str]:
     import replicable_rl as rr
 
     tiny = rr.from_transitions({"state": [0], "action": [0], "reward": [0.0], "next_state": [0]}, gamma=0.9)
-    rr.diagnose(tiny, resamples=2).text(target=0.95, rules=True)
+    rr.diagnose(tiny, resamples=2).text()
     yield "imports"
-    rr.diagnose(rr.from_transitions(path, gamma=0.9)).text(target=0.95, rules=True)
+    rr.diagnose(rr.from_transitions(path, gamma=0.9)).text()
     yield "diagnosed"
 
 

@@ -9,9 +9,6 @@
 True
 """
 
-import replicable_rl.pages.diagnose_figures
-import replicable_rl.pages.diagnose_tables
-import replicable_rl.pages.diagnosis_text  # noqa: F401  # they show results
 from replicable_rl import plot, queries, rules, testing, theory
 from replicable_rl.algorithms import (
     ApproximateMDP,

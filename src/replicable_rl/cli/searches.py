@@ -25,7 +25,7 @@ from replicable_rl.cli.options import (
 from replicable_rl.cli.output import EXIT_CODES, print_all, print_json, print_note, text_width
 from replicable_rl.diagnose import Calibration, Comparison, calibrate, compare, diagnose
 from replicable_rl.errors import check_in_open_interval
-from replicable_rl.pages.diagnosis_text import save_diagnosis
+from replicable_rl.plot import curve, frontier
 from replicable_rl.plotting import check_figure_name
 from replicable_rl.progress import bar
 
@@ -58,12 +58,12 @@ def diagnose_command(
         found.data_needed(target)  # it takes long, and is known from now on
         found.rules()
     if report is not None:
-        save_diagnosis(found, report, target, path, shlex.join(["replicable-rl", *sys.argv[1:]]))
+        found.save_page(report, shlex.join(["replicable-rl", *sys.argv[1:]]))
         print_note(f"{report}: open it in a browser.")
     if as_json:
-        print_json(found.to_json(target=target, rules=True))
+        print_json(found.to_json())
     else:
-        print_all(found.text(width=text_width(), target=target, rules=True))
+        print_all(found.text(text_width()))
     return 0
 
 
@@ -114,9 +114,10 @@ def _refuse_figure(figure: Path | None) -> None:
 
 def _show(found: Calibration | Comparison, figure: Path | None, as_json: bool) -> int:
     if figure is not None:
-        found.plot(figure)
+        axes = curve(found) if isinstance(found, Calibration) else frontier(found)
+        axes.figure.savefig(figure)
     if as_json:
         print_json(found.to_json())
     else:
-        print_all(found.table(width=text_width()))
+        print_all(found.text(text_width()))
     return EXIT_CODES[found.met]

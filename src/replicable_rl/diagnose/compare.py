@@ -542,7 +542,7 @@ def _made(
     epsilon, delta, rho = promise
     if name in _RULES:
         rule = DEFAULT if name == PUBLISHED else name
-        return PlugInPolicy(epsilon, delta, rho, rule=rule, over=over, horizon=played)  # type: ignore[arg-type]
+        return PlugInPolicy(epsilon, delta, rho, rule=rule, over=over, horizon=played)
     if name == "rpvi":
         return ReplicablePhasedVI(epsilon, delta, rho)
     if name == "model":

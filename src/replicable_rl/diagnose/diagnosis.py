@@ -3,11 +3,11 @@ r"""What another log would have said: ``diagnose`` one log, by resampling it.
     another log    c'(s, a, s', r) ~ Poisson(scale * c(s, a, s', r))        first states likewise
     two halves     c' ~ binomial(c, 1/2),  c'' = c - c'
 
-*Bootstrap.* Two logs are drawn from the log's counts and decide with one shared seed. (The Poisson form: also the number
-of rows is random, as it is where somebody behaves and the log records it.) How often they agree, A_1, is what two fresh
-logs would do if the process were the one that was estimated; but that is off by the noise of a log. What such noise
-does to the forecast can be seen: draw a log, and two logs from that one. These agree with a share A_2, and if one more
-round of noise moves the forecast by A_2 - A_1, the first round moved it by about as much:
+*Bootstrap.* Two logs are drawn from the log's counts and decide with one shared seed. (The Poisson form: the number of
+rows is random, too, as it is where a log records behaviour.) How often they agree, A_1, is what two fresh logs would do
+if the process were the one that was estimated; but that is off by the noise of a log. What such noise does to the
+forecast can be seen: draw a log, and two logs from that one. These agree with a share A_2, and if one more round of
+noise moves the forecast by A_2 - A_1, the first round moved it by about as much:
 
     forecast = A_1 - (A_2 - A_1) = 2 A_1 - A_2
 
@@ -31,7 +31,6 @@ Where the rarest state has many rows, there is a gap in the tail and nothing bey
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -54,7 +53,8 @@ from replicable_rl.progress import bar_where_it_is_seen, track
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, sample_stream
 from replicable_rl.report import Block, Documented
 from replicable_rl.rules import SHIPPED, EmpiricalModel, Greedy
-from replicable_rl.runs import Status, algorithm_spec
+from replicable_rl.runs import Status
+from replicable_rl.runs.specs import algorithm_spec
 from replicable_rl.solve import solve
 from replicable_rl.threads import Answer, Threads, result_of
 from replicable_rl.wording import plural
@@ -186,7 +186,7 @@ class Diagnosis(Documented):
         return f"Diagnosis(agreement {self.agreement}, {plural(len(self.states), 'fragile state')})"
 
     def to_json(self) -> dict[str, Json]:
-        """Return the JSON form; with the rows needed for the targets that were asked about, and other rules likewise."""
+        """Return the JSON form, with what `data_needed` and `rules` found once they were asked."""
         process = self.data.process
         actions = [process.action_names[a] for a in self.policy.tolist()]
         return {
@@ -305,9 +305,7 @@ class Forecast:
         policy: NDArray[np.int64] = self.algorithm.decide(model, self.plan, shared).decision.outputs["policy"]
         return policy
 
-    def each(
-        self, what: str, decide: Callable[[Models, SharedRandomness], Any], scale: float = 1.0
-    ) -> Iterator[Any]:
+    def each(self, what: str, decide: Callable[[Models, SharedRandomness], Any], scale: float = 1.0) -> Iterator[Any]:
         """Yield what is decided on the models of resampled logs, with what they share.
 
         "logs": two drawn from the log, and two from one that was drawn from it. "halves": its halves.
@@ -319,6 +317,7 @@ class Forecast:
         def one(i: int) -> Any:
             rng = sample_stream(derived_seed(f"diagnose/{what}", self.seed, i))
             shared = SharedRandomness(derived_seed(f"diagnose/shared/{what}", self.seed, i))
+            drawn: tuple[Rows, ...]
             if what == "halves":
                 drawn = halves(rows, rng)
             else:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-
-
 from replicable_rl.report import Block, Cell, Facts, Heading, Interval, Intervals, Mark, Policy, Table, Text, Tone
 from replicable_rl.rules import Greedy
 from replicable_rl.runs import ObjectSpec
@@ -101,7 +99,12 @@ def _fragile(found: Diagnosis) -> list[Block]:
     if not found.states:
         return [Text("No resampled log decides any state otherwise.")]
     rows: list[list[Cell]] = [
-        [*map(brief, state[:3]), percent(round(state.share, 3)), float(f"{state.gap:.2g}"), float(f"{state.at_stake:.2g}")]
+        [
+            *map(brief, state[:3]),
+            percent(round(state.share, 3)),
+            float(f"{state.gap:.2g}"),
+            float(f"{state.at_stake:.2g}"),
+        ]
         for state in found.states
     ]
     columns = ["state", "this log", "others", "differ in", "gap", "at stake"]
@@ -213,7 +216,11 @@ def _named(spec: ObjectSpec) -> str:
 def comparison_document(found: Comparison) -> list[Block]:
     """Return the lines, what they mean, and which to use."""
     asked = f"same policy with probability at least {number(1.0 - found.rho, 6)}"
-    asked += f", with epsilon={number(found.epsilon)}" if found.gain is None else f", mean loss at most {number(found.epsilon)}"
+    asked += (
+        f", with epsilon={number(found.epsilon)}"
+        if found.gain is None
+        else f", mean loss at most {number(found.epsilon)}"
+    )
     share = "" if not found.gain else f", {percent(round(found.epsilon / found.gain, 4))} of the gain over uniform"
     columns = ["", "samples", "proof", "loss", "in units", "of gain", "made to repeat"]
     rows: list[list[Cell]] = []
