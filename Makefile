@@ -44,7 +44,7 @@ floors: $(FLOORS)/.installed
 	$(FLOORS)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow'
 
 bench: $(VENV)/.benchmarking
-	$(BIN)/python -m dev.benchmarks --large
+	$(BIN)/python -m dev.benchmarks
 	$(BIN)/python -m dev.benchmarks.proofs
 	$(BIN)/python -m dev.benchmarks.proofs_decisions
 

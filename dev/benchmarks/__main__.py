@@ -37,7 +37,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m dev.benchmarks", description="Measure, and write the page.")
     parser.add_argument("sections", nargs="*", metavar="section", help=f"one of {', '.join(MODULES)}; all by default")
     parser.add_argument("--quick", action="store_true", help="small sizes, printed only: to see that everything runs")
-    parser.add_argument("--large", action="store_true", help="also 100 000 runs at the theorem's own m")
     parser.add_argument("--render", action="store_true", help="write the page from the numbers of earlier runs")
     options = parser.parse_args(arguments)
     if unknown := set(options.sections) - set(MODULES):
@@ -50,8 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
     names = options.sections or list(MODULES)
     for name in names:
         module = MODULES[name]
-        sizes = module.QUICK if options.quick else audit.LARGE if options.large and module is audit else module.FULL
-        book = book.with_section(name, _watched(name, sizes))
+        book = book.with_section(name, _watched(name, module.QUICK if options.quick else module.FULL))
         if not options.quick:
             book.save(RESULTS)
     if options.quick or options.sections:

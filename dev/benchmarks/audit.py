@@ -1,11 +1,7 @@
-"""What an audit adds to the bare runs, and how long many runs take.
-
-.venv/bin/python -m dev.benchmarks.audit --large   # also 100 000 runs at the theorem's own m: a minute
-"""
+"""What an audit adds to the bare runs, and how long many runs take."""
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +13,6 @@ from dev.benchmarks.timing import At, Job, Measurement, all_cores, in_turns
 from replicable_rl.audit import AuditResult
 
 SMALL = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, iterations=1)
-THEOREM = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, iterations=100)  # as the paper lists it: the most iterations
 A_RUN, MANY = "a small run (rPVI on two-goals-v1, T = 1)", "many runs into one file"
 BARE, IN_MEMORY, IN_FILE = "the run alone", "audited, in memory", "audited, in a file"
 
@@ -29,11 +24,9 @@ class Sizes:
     rounds: int = 5
     seeds: int = 500
     many: int = 5_000
-    theorem: int = 0
 
 
 FULL, QUICK = Sizes(), Sizes(rounds=1, seeds=20, many=50)
-LARGE = Sizes(theorem=50_000)
 
 
 def measure(sizes: Sizes) -> Iterator[Measurement]:
@@ -41,10 +34,7 @@ def measure(sizes: Sizes) -> Iterator[Measurement]:
     with tempfile.TemporaryDirectory() as folder:
         yield from _overhead(Path(folder), sizes)
         for cores in range(1, all_cores() + 1):
-            yield from _many(Path(folder), "T = 1", SMALL, sizes.many, cores, sizes.rounds)
-        if sizes.theorem:
-            of = "the theorem's own m, T = 100"
-            yield from _many(Path(folder), of, THEOREM, sizes.theorem, all_cores(), sizes.rounds)
+            yield from _many(Path(folder), sizes.many, cores, sizes.rounds)
 
 
 def _overhead(folder: Path, sizes: Sizes) -> Iterator[Measurement]:
@@ -69,14 +59,12 @@ def _overhead(folder: Path, sizes: Sizes) -> Iterator[Measurement]:
     yield from in_turns("audit", A_RUN, jobs, rounds=sizes.rounds)
 
 
-def _many(
-    folder: Path, name: str, algorithm: rr.ReplicablePhasedVI, seeds: int, jobs: int, rounds: int
-) -> Iterator[Measurement]:
+def _many(folder: Path, seeds: int, jobs: int, rounds: int) -> Iterator[Measurement]:
     """Yield the time of many runs, of the store's summary, of the same call again, and of its table."""
-    problem, store = rr.make("two-goals-v1"), folder / f"{algorithm.iterations}-{seeds}-{jobs}.sqlite"
+    problem, store = rr.make("two-goals-v1"), folder / f"{seeds}-{jobs}.sqlite"
 
     def audit() -> AuditResult:
-        result = rr.audit(problem, algorithm, shared_seeds=seeds, store=store, n_jobs=jobs)
+        result = rr.audit(problem, SMALL, shared_seeds=seeds, store=store, n_jobs=jobs)
         for level in result.levels:
             result.agreement(level)
         return result
@@ -86,7 +74,7 @@ def _many(
             for family, _ in opened.families():
                 opened.runs(family)
 
-    at: At = {"runs": 2 * seeds, "of": name, "cores": jobs}
+    at: At = {"runs": 2 * seeds, "cores": jobs}
     result: list[AuditResult] = []
     steps: dict[str, Callable[[], object]] = {
         "all runs": audit,
@@ -106,9 +94,3 @@ def _many(
         yield Measurement("audit", MANY, step, at, times, note=note)
     size = store.stat().st_size / 1e6
     yield Measurement("audit", MANY, "file", at, [size], "MB")
-
-
-if __name__ == "__main__":
-    from dev.benchmarks.__main__ import main
-
-    main(["audit", *sys.argv[1:]])

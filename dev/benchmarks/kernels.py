@@ -1,4 +1,4 @@
-"""Compiled loops to compare with: a generator of random words, memory traffic, and trajectories one by one."""
+"""Compiled loops to compare with: a generator of random words, and trajectories one by one."""
 
 from __future__ import annotations
 
@@ -38,13 +38,6 @@ def fill(state: State, out: NDArray[np.uint64]) -> None:
     """Fill an array with random words."""
     for i in range(out.size):
         out[i] = _next_word(state)
-
-
-@compiled
-def triad(to: NDArray[np.float64], b: NDArray[np.float64], c: NDArray[np.float64]) -> None:
-    """Compute b + 3 c: McCalpin's triad."""
-    for i in range(to.size):
-        to[i] = b[i] + 3.0 * c[i]
 
 
 @compiled
