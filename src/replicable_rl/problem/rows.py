@@ -66,7 +66,7 @@ def canonical_rows(rows: Rows, n_states: int, n_actions: int, support: Support, 
 
     Rows of estimates are made by the thousand, and are in that form as a rule: one compiled pass checks them first.
     """
-    if estimated and support.whole and _are_canonical(rows, n_states, n_actions):
+    if estimated and support.whole and are_canonical(rows, n_states, n_actions):
         return rows
     _check_layout(rows, n_states * n_actions)
     rows = rows if support.whole else _restricted(rows, support)
@@ -76,7 +76,7 @@ def canonical_rows(rows: Rows, n_states: int, n_actions: int, support: Support, 
     return _normalised(rows if _is_sorted_and_merged(rows) else _sorted_and_merged(rows))
 
 
-def _are_canonical(rows: Rows, n_states: int, n_actions: int) -> bool:
+def are_canonical(rows: Rows, n_states: int, n_actions: int) -> bool:
     """Whether the canonical form has the same bits; False only means that rows need a closer look."""
     from replicable_rl.sampling import _kernels
 

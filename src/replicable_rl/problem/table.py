@@ -33,6 +33,7 @@ from replicable_rl.problem.rows import (
     Layout,
     Outcomes,
     Rows,
+    are_canonical,
     canonical_rows,
     dense_rows,
     describe_row,
@@ -42,6 +43,7 @@ from replicable_rl.problem.rows import (
 from replicable_rl.problem.source import (
     Episodic,
     Generative,
+    Source,
     Support,
     check_gamma,
     check_initial,
@@ -201,6 +203,31 @@ class TabularMDP(Generative, Episodic, Artifact):
             estimated=estimated,
             _source=None,
         )
+
+    @classmethod
+    def estimated_of(cls, source: Source, rows: Rows, initial: NDArray[np.float64] | None) -> TabularMDP:
+        """Return the table that counts of a source estimate, in normalised units.
+
+        It is made in every run, and only what is new in it is checked.
+        """
+        sizes, reward_range = (source.n_states, source.n_actions), (0.0, 1.0 - source.gamma)
+        if not (source.support.whole and are_canonical(rows, *sizes)):
+            scale: Any = {"n_actions": source.n_actions, "gamma": source.gamma, "reward_range": reward_range}
+            return cls(rows, initial=initial, estimated=True, allowed=source.support.given, **scale)
+        table = object.__new__(cls)
+        table.__dict__.update(
+            n_states=source.n_states,
+            n_actions=source.n_actions,
+            gamma=source.gamma,
+            support=source.support,
+            rows=Rows(*(_read_only(array) for array in rows)),
+            initial=initial if isinstance(source, TabularMDP) else _read_only(_first_states(initial, source.n_states)),
+            reward_range=reward_range,
+            labels=Labels(),
+            estimated=True,
+            _source=None,
+        )
+        return table
 
     def __setattr__(self, name: str, value: object = None) -> None:
         raise AttributeError(f"TabularMDP is immutable: {name} cannot be changed.")

@@ -100,15 +100,8 @@ class EmpiricalModel:
         if initial is None and isinstance(counts, EpisodeCounts) and counts.starts is not None:
             initial = counts.starts / float(counts.starts.sum())
         probability = count / np.maximum(self.visits, 1.0)[row]
-        self.table = TabularMDP(
-            Rows(indptr_of(row, visits.size), successor, probability, Units.of(problem).reward(reward)),
-            n_actions=self.n_actions,
-            gamma=problem.gamma,
-            initial=initial,
-            reward_range=(0.0, 1.0 - problem.gamma),
-            estimated=True,
-            allowed=self.support.given,
-        )
+        rows = Rows(indptr_of(row, visits.size), successor, probability, Units.of(problem).reward(reward))
+        self.table = TabularMDP.estimated_of(problem, rows, initial)
 
     def at_least(self, fewest: float) -> EmpiricalModel:
         """Return the model in which pairs with fewer samples count as never tried: itself, if there is none."""
