@@ -112,13 +112,6 @@ def test_policies_are_drawn_with_arrows_and_differences_framed(plt: Any) -> None
     assert max(rr.plot.policy([0] * large.n_states, problem=large).figure.get_size_inches()) < 10
 
 
-def test_policies_without_a_map_are_a_strip(plt: Any) -> None:
-    axes = rr.plot.policy([0, 1, 0, 0, 1], problem=CHAIN)
-    assert axes.lines[0].get_ydata().tolist() == [0, 1, 0, 0, 1]
-    assert set(CHAIN.labels.actions or ()) <= set(texts(axes))
-    assert "400 of 2000" in rr.plot.policy([0] * 2000).get_xlabel()
-
-
 def test_agreement_is_drawn_with_intervals_and_the_promise(plt: Any) -> None:
     result, value = audited(0.25), audited(0.25).agreement("policy")
     assert {"value", "policy"} <= set(texts(rr.plot.agreement(result)))
@@ -147,14 +140,13 @@ def test_the_other_figures_are_drawn_on_axes_of_the_caller(plt: Any) -> None:
         (rr.plot.frontier, compared()),
         (rr.plot.fragile_states, diagnosed()),
         (rr.plot.agreement, audited(0.25).agreement("policy")),
-        (rr.plot.policy, [0, 1]),
     ]
     for draw, thing in figures:
         _, axes = plt.subplots()
         assert draw(thing, ax=axes) is axes
         axes.figure.canvas.draw()  # names with dollars are no formulas
     states = diagnosed().states
-    assert rr.plot.fragile_states(diagnosed(), most=1).patches[0].get_width() == states[0].share
+    assert rr.plot.fragile_states(diagnosed(), limit=1).patches[0].get_width() == states[0].share
     assert rr.plot.curve(calibrated(), "loss").get_ylabel().startswith("mean loss")
     rows = dataclasses.replace(compared(), rows=compared().rows[:1] * 20)
     handles, _ = rr.plot.frontier(rows).get_legend_handles_labels()
@@ -164,14 +156,15 @@ def test_the_other_figures_are_drawn_on_axes_of_the_caller(plt: Any) -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: rr.plot.policy([0], ax=3), "ax must be Matplotlib axes, got 3"),
+        (lambda: rr.plot.policy([0]), "the problem must have a map"),
+        (lambda: rr.plot.agreement(audited(0.5), ax=3), "ax must be Matplotlib axes, got 3"),
         (lambda: rr.plot.policy([0], [0, 1]), "both must decide in the same states, got 1 and 2"),
         (lambda: rr.plot.agreement(), "needs an audit"),
         (lambda: rr.plot.agreement(3), "a result must be an AuditResult, got 3"),  # type: ignore[arg-type]
         (lambda: rr.plot.agreement(audited(0.5), names=["a"]), "names must be a list of 2 texts"),
         (lambda: rr.plot.agreement(audited(0.5), level="model"), "there is no model to compare"),
         (lambda: rr.plot.curve(audited(0.5)), "calibration must be a Calibration"),  # type: ignore[arg-type]
-        (lambda: rr.plot.fragile_states(diagnosed(), 1.5), "most must be an integer"),  # type: ignore[arg-type]
+        (lambda: rr.plot.fragile_states(diagnosed(), 1.5), "limit must be an integer"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_no_figure_is_refused_in_one_sentence(call: Any, words: str) -> None:

@@ -32,7 +32,6 @@ from replicable_rl.plotting import (
     Axes,
     banded,
     bounded,
-    box,
     dotted,
     grid,
     logarithmic,
@@ -49,8 +48,6 @@ from replicable_rl.wording import brief, number, plural, visible
 
 __all__ = ["agreement", "curve", "draw", "fragile_states", "frontier", "policy"]
 
-_STRIP = 400  # states of a strip
-_NAMES = 25  # states and actions that are named
 _LETTERS = 28  # of a name
 _INCHES = 9.0  # of a map
 _NEAR = 100.0  # times the largest size: a proof's number of samples is drawn up to here
@@ -144,7 +141,7 @@ def _labels(owner: str, solution: Any, actions: Any, n_states: int, problem: Any
 
 
 def policy(solution: Any, other: Any = None, *, problem: Any = None, ax: Any = None) -> Any:
-    """Draw the action of every state: arrows on a map, or a strip of states and actions.
+    """Draw the action of every state as arrows on the map of the problem; without a map, :func:`draw` makes a table.
 
     The parameters are those of :func:`draw`. Two policies are drawn side by side, with frames around the states where
     they differ, on two axes; on a single one, the first is drawn.
@@ -155,45 +152,21 @@ def policy(solution: Any, other: Any = None, *, problem: Any = None, ax: Any = N
     >>> left, right = rr.plot.policy(one, two)
     """
     block = policies("plot.policy", solution, other, problem)
-    axes = _axes("plot.policy", ax, len(block.runs), _size_of(block))
+    if not block.layout:
+        raise InvalidInput("plot.policy: the problem must have a map, got none. Use draw, or pass problem=.")
+    columns, rows = len(block.layout[0]), len(block.layout)
+    cell = min(0.75, _INCHES / max(columns, rows))
+    axes = _axes("plot.policy", ax, len(block.runs), (cell * columns + 0.6, cell * rows + 0.7))
+    drawn = sum(state is not None for row in block.cells for _, state in row)
     with styled():
         for (_, actions), panel in zip(block.runs, axes, strict=False):
-            if block.layout:
-                drawn = sum(state is not None for row in block.cells for _, state in row)
-                named = dict(enumerate(actions[:drawn]))
-                grid(panel, Labels(layout=tuple(block.layout)), named, set(block.differing))
-            else:
-                _strip(panel, block, actions)
+            named = dict(enumerate(actions[:drawn]))
+            grid(panel, Labels(layout=tuple(block.layout)), named, set(block.differing))
         if len(axes) == 2:
             count = len(block.differing)
             axes[0].set_title("first")
             axes[1].set_title(f"second: {plural(count, 'state')} differ{'s' * (count == 1)}")
     return axes[0] if len(axes) == 1 else tuple(axes)
-
-
-def _size_of(block: Policy) -> tuple[float, float]:
-    if block.layout:
-        columns, rows = len(block.layout[0]), len(block.layout)
-        cell = min(0.75, _INCHES / max(columns, rows))
-        return cell * columns + 0.6, cell * rows + 0.7
-    return min(10.0, 2.5 + 0.3 * min(len(block.states), _NAMES)), 2.2
-
-
-def _strip(axes: Axes, block: Policy, actions: Sequence[str]) -> None:
-    """Draw a dot for the action of every state."""
-    names = list(dict.fromkeys(action for _, taken in block.runs for action in taken))
-    count = min(len(actions), _STRIP)
-    rows = [names.index(action) for action in actions[:count]]
-    axes.plot(np.arange(count), rows, "o", color=BLUE, markersize=5.0 if count <= 60 else 2.0)
-    for s in block.differing:
-        if s < count:
-            box(axes, s - 0.4, rows[s] - 0.3, 0.8, "none", RED, linewidth=1.8)
-    steps = list(range(count)) if count <= _NAMES else np.linspace(0, count - 1, 8).astype(int).tolist()
-    labels = [plain_name(block.states[s], 14) for s in steps]
-    axes.set_xticks(steps, labels, rotation=90 if max(map(len, labels)) > 3 else 0)
-    axes.set_yticks(range(len(names))[:_NAMES], [plain_name(name, 14) for name in names[:_NAMES]])
-    axes.set_ylim(-0.6, len(names) - 0.4)
-    axes.set_xlabel("state" if count == len(actions) else f"the first {count} of {len(actions)} states")
 
 
 def agreement(
@@ -261,7 +234,7 @@ def _agreements(results: Sequence[Any], level: str | None) -> list[tuple[str, Ag
     return rows
 
 
-def curve(calibration: Calibration, of: str = "agreement", *, ax: Any = None) -> Any:
+def curve(calibration: Calibration, quantity: str = "agreement", *, ax: Any = None) -> Any:
     """Draw what a calibration measured over the number of samples: the ``"agreement"``, or the ``"loss"``.
 
     >>> import replicable_rl as rr
@@ -270,20 +243,20 @@ def curve(calibration: Calibration, of: str = "agreement", *, ax: Any = None) ->
     >>> axes = rr.plot.curve(found)
     """
     _check("plot.curve", "calibration", calibration, Calibration)
-    of = check_choice("plot.curve", "of", of, ("agreement", "loss"))
+    quantity = check_choice("plot.curve", "quantity", quantity, ("agreement", "loss"))
     points = calibration.points
-    if of == "loss" and any(point.loss is None for point in points):
+    if quantity == "loss" and any(point.loss is None for point in points):
         raise InvalidInput("plot.curve: losses are not known where the problem is no table. Draw the agreement.")
     (axes,) = _axes("plot.curve", ax, 1, (7.0, 3.8))
-    colour, rows = BLUE if of == "agreement" else RED, [_row(point, of) for point in points]
+    colour, rows = BLUE if quantity == "agreement" else RED, [_row(point, quantity) for point in points]
     with styled():
-        banded(axes, rows, "samples", of, colour=colour, marker="")
+        banded(axes, rows, "samples", quantity, colour=colour, marker="")
         for verdict, face in (("met", colour), ("undecided", "lightgrey"), ("not met", "white")):
             marked = [row for point, row in zip(points, rows, strict=True) if point.verdict == verdict]
-            xs, ys = [row["samples"] for row in marked], [row[of] for row in marked]
+            xs, ys = [row["samples"] for row in marked], [row[quantity] for row in marked]
             axes.plot(xs, ys, "o", color=colour, markerfacecolor=face, label=verdict if marked else None)
         logarithmic(axes)
-        if of == "agreement":
+        if quantity == "agreement":
             dotted(axes, 1.0 - calibration.rho, "1 − ρ")
             axes.set_ylim(-0.02, 1.04)
         else:
@@ -295,16 +268,18 @@ def curve(calibration: Calibration, of: str = "agreement", *, ax: Any = None) ->
                 name = "met from here" if dash == "-" else "proved"
                 axes.axvline(float(samples), color=GREY, linestyle=dash, linewidth=1.0, label=name)
         axes.set_title(plain_name(f"{calibration.problem.id}, {calibration.algorithm.id}", 60))
-        axes.set_ylabel(f"agreement of the {calibration.level}" if of == "agreement" else "mean loss, in [0, 1]")
+        axes.set_ylabel(f"agreement of the {calibration.level}" if quantity == "agreement" else "mean loss, in [0, 1]")
         axes.set_xlabel("samples in all" if points[0].samples is not None else calibration.size_name)
         readable(axes)
         axes.legend(loc="best")
     return axes
 
 
-def _row(point: Point, of: str) -> dict[str, Any]:
-    value = point.agreement if of == "agreement" else point.loss
-    ends = {} if value is None else {of: float(value), f"{of}_low": value.low, f"{of}_high": value.high}
+def _row(point: Point, quantity: str) -> dict[str, Any]:
+    value = point.agreement if quantity == "agreement" else point.loss
+    ends = (
+        {} if value is None else {quantity: float(value), f"{quantity}_low": value.low, f"{quantity}_high": value.high}
+    )
     return {"samples": float(point.samples if point.samples is not None else point.size), **ends}
 
 
@@ -345,7 +320,7 @@ def frontier(comparison: Comparison, *, ax: Any = None) -> Any:
     return axes
 
 
-def fragile_states(diagnosis: Diagnosis, most: int = 20, *, ax: Any = None) -> Any:
+def fragile_states(diagnosis: Diagnosis, limit: int = 20, *, ax: Any = None) -> Any:
     """Draw the states that another log may decide otherwise: how often two logs differ there, and what it costs.
 
     >>> import replicable_rl as rr
@@ -354,8 +329,8 @@ def fragile_states(diagnosis: Diagnosis, most: int = 20, *, ax: Any = None) -> A
     >>> axes = rr.plot.fragile_states(rr.diagnose(rr.from_transitions(log, gamma=0.9), resamples=20))
     """
     _check("plot.fragile_states", "diagnosis", diagnosis, Diagnosis)
-    most = check_integer("plot.fragile_states", "most", most, low=1, high=1000)
-    states = diagnosis.states[:most]
+    limit = check_integer("plot.fragile_states", "limit", limit, low=1, high=1000)
+    states = diagnosis.states[:limit]
     (axes,) = _axes("plot.fragile_states", ax, 1, (7.5, 1.3 + 0.34 * max(1, len(states))))
     with styled():
         axes.barh(range(len(states)), [state.share for state in states], color=BLUE, height=0.6)
@@ -372,8 +347,8 @@ def fragile_states(diagnosis: Diagnosis, most: int = 20, *, ax: Any = None) -> A
         axes.grid(True, axis="x")
         if not states:
             remark(axes, "no state was decided in two ways", (0.5, 0.5), "axes fraction", ha="center")
-        elif len(diagnosis.states) > most:
-            axes.set_title(f"{most} of {len(diagnosis.states)} fragile states")
+        elif len(diagnosis.states) > limit:
+            axes.set_title(f"{limit} of {len(diagnosis.states)} fragile states")
     return axes
 
 
@@ -393,8 +368,8 @@ def _axes(owner: str, ax: Any, count: int, size: tuple[float, float]) -> list[Ax
     kind = needs("matplotlib.axes", extra="plot", who=owner).Axes
     if ax is None:
         return new_axes(size, count)
-    given = list(ax) if isinstance(ax, (list, tuple, np.ndarray)) else [ax]
-    if len(given) not in (1, count) or not all(isinstance(each, kind) for each in given):
+    panels = list(ax) if isinstance(ax, (list, tuple, np.ndarray)) else [ax]
+    if len(panels) not in (1, count) or not all(isinstance(each, kind) for each in panels):
         pair = ", or a pair of them" if count == 2 else ""
         raise InvalidInput(f"{owner}: ax must be Matplotlib axes{pair}, got {shown(ax)}.")
-    return given
+    return panels

@@ -182,16 +182,16 @@ def required(result: AuditResult, level: str) -> float | None:
 
 def verdict_of(result: AuditResult, level: str | None) -> Verdict:
     """Judge the agreement at a level, the losses, and the claims of the runs, in one verdict."""
-    asked = None if level is None else required(result, level)
+    requirement = None if level is None else required(result, level)
     if result.refuted:
         return Verdict("refuted", "bad", "A claim of the runs is refuted.")
-    if asked is None or level is None:
+    if requirement is None or level is None:
         return Verdict("–", "plain", "No agreement is required.")
     if result.logs is not None and result.logs.differ:
         return Verdict("not judged", "unsure", "Not judged: the logs come from different processes.")
     of = "1 − ρ =" if result.spec.require is None or level != result.level else "the required"
-    need, loss = f"{of} {number(asked, 6)}", _loss(result)
-    judged, met = result.judged(asked, level), result.meets(asked, level)
+    need, loss = f"{of} {number(requirement, 6)}", _loss(result)
+    judged, met = result.judged(requirement, level), result.meets(requirement, level)
     if judged is True and result.asks_for_nothing:
         return Verdict("met, but ε asks for nothing", "unsure", f"Met, but ε asks for nothing: it is at least {need}.")
     if judged is True:
@@ -437,8 +437,8 @@ def _claims(result: AuditResult) -> Iterator[Block]:
 
 def _origin(result: AuditResult) -> Iterator[Block]:
     """Yield the settings of the audit, and what its runs were made with."""
-    if others := other_versions(result.runs):
-        yield Text(others, "unsure")
+    if versions_differ := other_versions(result.runs):
+        yield Text(versions_differ, "unsure")
     pairs: list[tuple[str, Cell]] = [
         ("shared by a pair of runs", result.evidence.shared),
         ("fresh in every run", result.fresh),

@@ -205,12 +205,12 @@ def _policy(policy: Policy) -> Iterator[str]:
                 yield from _square(policy, letter, state, actions, signs, differing)
                 yield "</g>"
         yield "</svg></div>"
-    other = [f"{sign}: {name}" for name, sign in signs.items() if sign not in _ANGLES and sign != name]
+    legend = [f"{sign}: {name}" for name, sign in signs.items() if sign not in _ANGLES and sign != name]
     drawn = sum(state is not None for row in rows for _, state in row)
     notes = [
         policy.caption,
         f"≠ marks the states in which the runs differ: {len(differing)}." if differing else "",
-        f"{', '.join(other)}." if other else "",
+        f"{', '.join(legend)}." if legend else "",
         f"{drawn} of {len(policy.states)} states are drawn." if drawn < len(policy.states) else "",
     ]
     yield f"</div>{_caption(' '.join(filter(None, notes)))}</figure>"

@@ -116,8 +116,8 @@ def _intervals(block: Intervals) -> Table:
     required = any(row.required is not None for row in block.rows)
     rows: list[list[Cell]] = []
     for row in block.rows:
-        asked: Cell = None if row.required is None else f"{row.required:.6g}"
-        rows.append([row.label, share(row.estimate), interval(row.low, row.high), *([asked] if required else [])])
+        requirement: Cell = None if row.required is None else f"{row.required:.6g}"
+        rows.append([row.label, share(row.estimate), interval(row.low, row.high), *([requirement] if required else [])])
     return Table(["", block.axis, "interval", *(["required"] if required else [])], rows)
 
 
@@ -126,8 +126,8 @@ def _facts(block: Facts, width: int) -> Iterator[str]:
     column = min(max(map(len, names), default=0), width // 2)
     for name, (_, value) in zip(names, block.pairs, strict=True):
         parts = wrapped(name, column), wrapped(cell_text(value), width - column - _GAP)
-        for left, right in zip_longest(*parts, fillvalue=""):
-            yield f"{left:<{column + _GAP}}{right}"
+        for term, detail in zip_longest(*parts, fillvalue=""):
+            yield f"{term:<{column + _GAP}}{detail}"
 
 
 def _table(table: Table, width: int) -> Iterator[str]:
