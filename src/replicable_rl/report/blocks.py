@@ -146,6 +146,12 @@ class Policy(Block):
             s for s, actions in enumerate(zip(*(run[1] for run in self.runs), strict=True)) if len(set(actions)) > 1
         ]
 
+    @property
+    def order(self) -> list[int]:
+        """The states, those with different actions before the others."""
+        differing = set(self.differing)
+        return [*self.differing, *(s for s in range(len(self.states)) if s not in differing)]
+
     @cached_property
     def cells(self) -> list[list[tuple[str, int | None]]]:
         """The letters of the map row by row, each with its state; None for a wall."""

@@ -14,6 +14,7 @@ from importlib.resources import files
 from itertools import groupby
 
 from replicable_rl.report.blocks import (
+    ARROWS,
     OPEN,
     SIGNS,
     Block,
@@ -40,7 +41,6 @@ _SHORT = 24  # characters of a cell that is not broken into lines
 _SQUARE = 40  # units of a square of a map
 _STRIP = 10  # squares in a row where there is no map
 _MOST_STATES = 400  # of a drawn policy
-_ANGLES = {"→": 0, "↓": 90, "←": 180, "↑": 270}
 
 
 def page(title: str, blocks: Sequence[Block], command: str | None = None) -> str:
@@ -188,48 +188,42 @@ def _interval(row: Interval) -> str:
 
 def _policy(policy: Policy) -> Iterator[str]:
     """Yield a picture of every run: the map, or a strip of the first states, differing states first."""
-    differing, rows = set(policy.differing), policy.cells
+    rows = policy.cells
     if not rows or sum(map(len, rows)) > _MOST_STATES:
-        order = [*policy.differing, *(s for s in range(len(policy.states)) if s not in differing)][:_MOST_STATES]
+        order = policy.order[:_MOST_STATES]
         rows = [[(OPEN[0], s) for s in order[i : i + _STRIP]] for i in range(0, len(order), _STRIP)]
     signs, columns = letters(policy), max(map(len, rows))
     yield '<figure><div class="boards">'
     for name, actions in policy.runs:
         size = f"flex-basis:{max(9, 2 * columns)}rem;max-width:{max(9, 4 * columns)}rem"
-        yield f'<div class="board" style="{size}"><b>{_text(name)}</b>'
         box = f"-1 -1 {_SQUARE * columns + 2} {_SQUARE * len(rows) + 2}"
+        yield f'<div class="board" style="{size}"><b>{_text(name)}</b>'
         yield f'<svg viewBox="{box}" role="img" aria-label="{_text(name)}">'
         for y, row in enumerate(rows):
             for x, (letter, state) in enumerate(row):
-                yield f'<g transform="translate({_SQUARE * x} {_SQUARE * y})">'
-                yield from _square(policy, letter, state, actions, signs, differing)
-                yield "</g>"
+                square = _square(policy, letter, state, actions, signs)
+                yield f'<g transform="translate({_SQUARE * x} {_SQUARE * y})">{square}</g>'
         yield "</svg></div>"
-    legend = [f"{sign}: {name}" for name, sign in signs.items() if sign not in _ANGLES and sign != name]
+    legend = ", ".join(f"{sign}: {name}" for name, sign in signs.items() if sign not in (name, ARROWS.get(name)))
     drawn = sum(state is not None for row in rows for _, state in row)
     notes = [
         policy.caption,
-        f"≠ marks the states in which the runs differ: {len(differing)}." if differing else "",
-        f"{', '.join(legend)}." if legend else "",
+        f"≠ marks the states in which the runs differ: {len(policy.differing)}." if policy.differing else "",
+        f"{legend}." if legend else "",
         f"{drawn} of {len(policy.states)} states are drawn." if drawn < len(policy.states) else "",
     ]
     yield f"</div>{_caption(' '.join(filter(None, notes)))}</figure>"
 
 
-def _square(
-    policy: Policy, letter: str, state: int | None, actions: Sequence[str], signs: dict[str, str], differing: set[int]
-) -> Iterator[str]:
+def _square(policy: Policy, letter: str, state: int | None, actions: Sequence[str], signs: dict[str, str]) -> str:
     if state is None:
-        yield '<rect class="wall" x="1" y="1" width="38" height="38" rx="3"/>'
-        return
-    differs, action = state in differing, actions[state]
-    sign = signs[action] if letter in OPEN else letter
-    yield f"<title>{_text(policy.states[state])}: {_text(action)}</title>"
-    yield f'<rect class="state{" differs" * differs}" x="1.5" y="1.5" width="37" height="37" rx="3"/>'
-    if letter in OPEN and sign in _ANGLES:
-        turn = f"translate(20 20) rotate({_ANGLES[sign]})"
-        yield f'<path class="arrow" transform="{turn}" d="M-11 0H9M3-6L10 0L3 6"/>'
-    else:
-        yield f'<text class="{"" if letter in OPEN else "goal"}" x="20" y="26">{_text(sign)}</text>'
-    if differs:
-        yield '<text class="unequal" x="32" y="13">≠</text>'
+        return '<rect class="wall" x="1" y="1" width="38" height="38" rx="3"/>'
+    differs, action = state in policy.differing, actions[state]
+    kind, sign = ("action", signs[action]) if letter in OPEN else ("goal", letter)
+    return (
+        f"<title>{_text(policy.states[state])}: {_text(action)}</title>"
+        f'<rect class="state{" differs" * differs}" x="1.5" y="1.5" width="37" height="37" rx="3"/>'
+        f'<text class="{kind}" x="20" y="27">{_text(sign)}</text>'
+        + '<text class="unequal" x="32" y="13">≠</text>'
+        * differs
+    )

@@ -189,11 +189,10 @@ def _map(policy: Policy, actions: Sequence[str]) -> Iterator[str]:
 
 def _states(policy: Policy, width: int) -> Iterator[str]:
     differing = set(policy.differing)
-    order = [*policy.differing, *(s for s in range(len(policy.states)) if s not in differing)][:_STATES]
     names = [name for name, _ in policy.runs] if len(policy.runs) > 1 else ["action"]
     rows = [
         [policy.states[s], *("*" * (s in differing) + cell_text(actions[s]) for _, actions in policy.runs)]
-        for s in order
+        for s in policy.order[:_STATES]
     ]
     yield from _table(Table(["state", *names], rows), width)
     if len(policy.states) > _STATES:
