@@ -57,20 +57,20 @@ def json_of(result: AuditResult, *, timing: bool) -> dict[str, Json]:
 def _logs_json(result: AuditResult) -> dict[str, Json]:
     if result.logs is None:
         return {}
-    told = {"differ": result.logs.differ, "sentence": process_sentence(result.logs), **to_json(result.logs)}
-    return {"logs": told}
+    process = {"differ": result.logs.differ, "sentence": process_sentence(result.logs), **to_json(result.logs)}
+    return {"logs": process}
 
 
 def _level_json(result: AuditResult, level: str) -> dict[str, Json]:
-    found = result.agreement(level)
+    agreement = result.agreement(level)
     return {
-        "agreement": found.value.to_json(),
-        "every_look": found.every_look.to_json(),
-        "same": found.same,
-        "pairs": found.pairs,
-        "independent": found.independent,
-        "modal_share": found.modal_share.to_json(),
-        "unique_share": found.unique_share.to_json(),
+        "agreement": agreement.value.to_json(),
+        "every_look": agreement.every_look.to_json(),
+        "same": agreement.same,
+        "pairs": agreement.pairs,
+        "independent": agreement.independent,
+        "modal_share": agreement.modal_share.to_json(),
+        "unique_share": agreement.unique_share.to_json(),
         "classes": [asdict(one) for one in result.classes(level)],
         "class_sizes": {str(seed): list(sizes) for seed, sizes in result.class_sizes(level).items()},
     }
@@ -119,6 +119,6 @@ def _training_json(result: AuditResult) -> dict[str, Json]:
     return data
 
 
-def _estimate(found: Estimate) -> dict[str, Json]:
+def _estimate(estimate: Estimate) -> dict[str, Json]:
     """Return an estimate; ends that nobody knows are null."""
-    return {name: one if math.isfinite(one) else None for name, one in found.to_json().items()}
+    return {name: end if math.isfinite(end) else None for name, end in estimate.to_json().items()}
