@@ -1,43 +1,22 @@
-"""Results that know how to be shown, and a layer above them that does it.
-
-``AuditResult.table()`` is asked of the result; how a table looks is the business of `replicable_rl.pages`, which is
-above it and may not be imported from below. So the report says here what it shows, when the package is imported.
-"""
+"""Results at a prompt, on one line, and in a notebook."""
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from html import escape
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from replicable_rl.wording import brief, visible
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-_SHOWN: dict[str, Callable[..., Any]] = {}
-_FEW = 6  # items of a list that a line shows
+_ITEMS = 6  # of a list on a line
 _LONGEST = 500  # characters of a line
 
 
-def shows(what: str) -> Callable[[_Function], _Function]:
-    """Let a function show something from now on, such as ``"audit table"``."""
-
-    def register(function: _Function) -> _Function:
-        _SHOWN[what] = function
-        return function
-
-    return register
-
-
-def shown(what: str, *arguments: Any, **options: Any) -> Any:
-    """Return what the function that shows this makes of it."""
-    return _SHOWN[what](*arguments, **options)
-
-
 class Displayed:
-    """Something that a notebook shows as ``print`` does."""
+    """A result of one line or two: a notebook shows it as ``print`` does."""
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(visible(str(self)))}</pre>"
@@ -60,11 +39,11 @@ def short_repr(record: Any) -> str:
     if isinstance(record, tuple):
         values, usual = record._asdict(), record._field_defaults  # type: ignore[attr-defined]  # it is a named one
     else:
-        fields = [one for one in dataclasses.fields(record) if one.repr]
-        values = {one.name: vars(record)[one.name] for one in fields}
-        usual = {one.name: one.default for one in fields}
-    given = (f"{name}={short(value)}" for name, value in values.items() if value is not usual.get(name, record))
-    return described(record, ", ".join(given))
+        fields = [field for field in dataclasses.fields(record) if field.repr]
+        values = {field.name: vars(record)[field.name] for field in fields}
+        usual = {field.name: field.default for field in fields}
+    unusual = (f"{name}={short(value)}" for name, value in values.items() if value is not usual.get(name, record))
+    return described(record, ", ".join(unusual))
 
 
 def described(record: object, text: str) -> str:
@@ -81,13 +60,13 @@ def short(value: Any) -> str:
     if type(value) is float:
         return f"{value:.6g}"
     if isinstance(value, np.ndarray):
-        few = value.ndim == 1 and value.size <= _FEW
-        return short(value.tolist()) if few else f"<{value.dtype} array of shape {value.shape}>"
+        is_short = value.ndim == 1 and value.size <= _ITEMS
+        return short(value.tolist()) if is_short else f"<{value.dtype} array of shape {value.shape}>"
     if isinstance(value, Mapping):
-        items = [f"{short(key)}: {short(item)}" for key, item in itertools.islice(value.items(), _FEW)]
+        items = [f"{short(key)}: {short(item)}" for key, item in itertools.islice(value.items(), _ITEMS)]
         return f"{{{_listed(items, len(value))}}}"
     if type(value) in (tuple, list):
-        text = _listed([short(item) for item in itertools.islice(value, _FEW)], len(value))
+        text = _listed([short(item) for item in itertools.islice(value, _ITEMS)], len(value))
         return f"[{text}]" if isinstance(value, list) else f"({text}{',' * (len(value) == 1)})"
     return brief(repr(value), 200)
 

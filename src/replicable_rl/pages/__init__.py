@@ -1,1 +1,0 @@
-"""Reports: what was run and found becomes tables for the terminal and pages for the browser."""
