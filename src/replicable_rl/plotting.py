@@ -13,7 +13,7 @@ import math
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -86,21 +86,15 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
         figure.set_layout_engine("none")  # the layout is found: not once more for every format
         for kind in FORMATS:
             files.append(folder / f"{name}.{kind}")
-            with replacing(files[-1]) as stream:
-                save_figure(figure, stream, kind)
+            save_as(figure, files[-1])
     return files
 
 
 def save_as(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure to one file, whole or not at all, in the format that its name ends in."""
+    """Write a figure to one file, whole or not at all, in the format that its name ends in, without a date."""
     kind = check_figure_name(path)
     with styled(), replacing(path) as stream:
-        save_figure(figure, stream, kind)
-
-
-def save_figure(figure: Figure, stream: IO[bytes], kind: str) -> None:
-    """Write a figure to an open file, without a date."""
-    figure.savefig(stream, format=kind, dpi=150, metadata=_NO_DATES[kind])
+        figure.savefig(stream, format=kind, dpi=150, metadata=_NO_DATES[kind])
 
 
 def check_figure_name(path: str | os.PathLike[str]) -> str:

@@ -26,7 +26,7 @@ from replicable_rl.cli.output import EXIT_CODES, print_all, print_json, print_no
 from replicable_rl.diagnose import Calibration, Comparison, calibrate, compare, diagnose
 from replicable_rl.errors import check_in_open_interval
 from replicable_rl.plot import curve, frontier
-from replicable_rl.plotting import check_figure_name
+from replicable_rl.plotting import check_figure_name, save_as
 from replicable_rl.progress import bar
 
 SEARCH = ("confidence", "start", "most", "shared_seeds", "seed", "store", "n_jobs")
@@ -115,7 +115,7 @@ def _refuse_figure(figure: Path | None) -> None:
 def _show(found: Calibration | Comparison, figure: Path | None, as_json: bool) -> int:
     if figure is not None:
         axes = curve(found) if isinstance(found, Calibration) else frontier(found)
-        axes.figure.savefig(figure)
+        save_as(axes.figure, figure)
     if as_json:
         print_json(found.to_json())
     else:
