@@ -138,26 +138,6 @@ def test_rows_against_an_independent_computation(
     assert model.self_loops == lost
 
 
-def test_plain_rows_are_the_means() -> None:
-    model = learn(PLAIN, counts({3: {0: 1, 2: 3}, 4: {1: 5}}), [3, 4])
-    assert row_of(model, 3) == {0: 0.25, 2: 0.75}
-    assert row_of(model, 4) == {1: 1.0}
-    assert model.self_loops == 0
-
-
-def test_never_seen_successors_stay_absent() -> None:
-    """Zero-preserving rows hold what was seen, midpoint rows everything; counted 0 times is not seen."""
-    seen = counts({3: {0: 500, 2: 1500, 3: 0}})
-    sparse, full = (learn(rounded(0.01, form), seen, [3]) for form in FORMS)
-    assert set(row_of(sparse, 3)) == {0, 2}
-    assert set(row_of(full, 3)) == {0, 1, 2, 3}
-    assert all(x > 0 for x in row_of(full, 3).values())
-    assert set(row_of(learn(PLAIN, seen, [3]), 3)) == {0, 2}
-    assert [rounded(0.01, form).transitions.keeps_zero for form in FORMS] == [True, False]
-    for row in (row_of(sparse, 3), row_of(full, 3)):
-        assert row[0] == pytest.approx(0.25, abs=0.04)
-
-
 def test_rows_of_a_large_problem_stay_sparse() -> None:
     mdp = rr.make("riverswim-v1", n_states=2000)
     seen = mdp.draw(10**12, sample_stream(SEED)).transitions(2000, 2)
@@ -251,35 +231,7 @@ def test_different_rounds_and_different_data_give_the_same_bits(form: Form) -> N
     assert len(found) == 1
 
 
-def test_learning_a_pair_again_replaces_its_row() -> None:
-    model = learn(PLAIN, counts({3: {0: 1}, 5: {1: 1}}), [3, 5])
-    model = model.learned(np.array([3]), counts({3: {1: 1, 2: 1}}), PLAIN)
-    assert row_of(model, 3) == {1: 0.5, 2: 0.5}
-    assert row_of(model, 5) == {1: 1.0}
-
-
-def test_learning_nothing_changes_nothing() -> None:
-    model = new_model()
-    before = model.table.digest
-    model = model.learned(np.array([], dtype=np.int64), counts({3: {0: 1}}), PLAIN)
-    assert model.table.digest == before
-    assert not model.known.any()
-
-
-def test_pairs_that_are_not_asked_for_are_not_learned() -> None:
-    model = learn(PLAIN, counts({3: {0: 1}, 5: {1: 1}}), [5])
-    assert row_of(model, 3) == {1: 1.0}  # still a self-loop of state 1
-    assert model.known.tolist() == [False] * 5 + [True] + [False] * 2
-
-
 # --- rewards ------------------------------------------------------------------------------------------------
-
-
-def test_known_rewards_are_exact() -> None:
-    rewards = np.random.default_rng(1).random((S, A))
-    for query in (PLAIN, rounded(0.3)):
-        model = learn(query, counts({3: {0: 4}, 6: {1: 4}}, {3: 4.0, 6: 0.0}), [6, 3], known_rewards=rewards)
-        assert rewards_of(model) == [rewards.reshape(-1)[p] if p in (3, 6) else 1.0 for p in range(8)]
 
 
 def test_learned_rewards_are_the_means() -> None:
@@ -345,36 +297,3 @@ def test_what_is_unknown_is_a_self_loop_with_the_highest_reward() -> None:
 
 
 # --- addresses ------------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    st.integers(0, 2**64 - 1),
-    st.lists(st.integers(0, 300), max_size=20),
-    st.lists(st.integers(0, 2**63 - 1), max_size=2),
-)
-def test_uniform_at_is_uniform(seed: int, index: list[int], address: list[int]) -> None:
-    shared = rr.SharedRandomness(seed)
-    at = shared.uniform_at("rmax/offset", *address, index=np.array(index, dtype=np.int64))
-    assert at.tolist() == shared.uniform("rmax/offset", *address, shape=301)[index].tolist()
-    table = shared.uniform_at("rmax/offset", *address, index=np.arange(12).reshape(3, 4))
-    assert table.tolist() == shared.uniform("rmax/offset", *address, shape=(3, 4)).tolist()
-
-
-def test_uniform_at_far_positions() -> None:
-    """Philox may be advanced by blocks of four words: an independent way to a far one."""
-    shared = rr.SharedRandomness(7)
-    key = shared._key("rmax/offset", ())
-    for position in (4 * 10**6 + 3, 10**15, 2**62 - 1):
-        generator = np.random.Philox(key=key)
-        generator.advance(position // 4)
-        word = int(generator.random_raw(position % 4 + 1)[-1])
-        assert float(shared.uniform_at("rmax/offset", index=np.array([position]))[0]) == (word >> 11) * 2.0**-53
-
-
-def test_offsets_by_transition() -> None:
-    """(s, a, s') = (2, 1, 3) of S = 4, A = 2 is word (2*2 + 1)*4 + 3 = 23, whatever else is asked for."""
-    query, width = rounded(0.3).transitions, 0.3
-    alone = float(query.answer(np.array([0.7]), index=np.array([23]))[0])
-    among = query.answer(np.array([0.1, 0.7, 0.2]), index=np.array([1, 23, 30]))
-    assert alone == among[1] == pytest.approx(round_by_hand(0.7, offset_by_words("rmax/offset", 23), width, "midpoint"))

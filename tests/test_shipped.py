@@ -45,17 +45,6 @@ def successors(mdp: TabularMDP, state: int, action: int) -> dict[int, float]:
     return {successor: p for (successor, _), p in row_of(mdp, state, action).items()}
 
 
-def value_of(mdp: TabularMDP, policy: list[int]) -> NDArray[np.float64]:
-    """The value of a policy by solving (I - gamma P) v = r."""
-    P, r = np.zeros((mdp.n_states, mdp.n_states)), np.zeros(mdp.n_states)
-    for s, a in enumerate(policy):
-        for (successor, reward), p in row_of(mdp, s, a).items():
-            P[s, successor] += p
-            r[s] += p * reward
-    value: NDArray[np.float64] = np.linalg.solve(np.eye(mdp.n_states) - mdp.gamma * P, r).astype(np.float64)
-    return value
-
-
 # --- grids -----------------------------------------------------------------------------------
 
 
@@ -121,31 +110,10 @@ def test_the_two_goals_are_tied(make: Callable[[], TabularMDP]) -> None:
     assert best.q[start, LEFT] > max(best.q[start, UP], best.q[start, DOWN]) + 1e-3
 
 
-def test_two_goals_wide_is_connected_with_goals_in_the_upper_corners() -> None:
-    mdp = two_goals_wide()
-    layout = mdp.labels.layout
-    assert layout is not None
-    assert (len(layout), len(layout[0])) == (5, 9)
-    assert layout[0][0] == layout[0][-1] == "G"
-    assert "".join(layout).count("G") == 2
-    assert layout[-1][4] == "S"
-    reached, frontier = set(), [int(np.argmax(mdp.initial))]
-    while frontier:
-        s = frontier.pop()
-        if s not in reached:
-            reached.add(s)
-            frontier += [t for a in range(4) for t in successors(mdp, s, a)]
-    assert reached == set(range(mdp.n_states))
-
-
 def test_without_slip_values_are_powers_of_gamma() -> None:
     mdp = gridworld(["S#G", "...", "#.#"], slip=0.0, gamma=0.5)
     # S down right right up: 4 steps, then 1 + 1/2 + ... = 2 at the goal.
     assert optimal_values(mdp).value.tolist() == pytest.approx([2 / 16, 2, 2 / 8, 2 / 4, 2 / 2, 2 / 8])
-
-
-def test_full_slip_never_goes_straight() -> None:
-    assert successors(gridworld(["...", "...", "..G"], slip=1.0), 4, UP) == {3: 0.5, 5: 0.5}
 
 
 def test_one_map_in_three_spellings() -> None:
@@ -186,16 +154,6 @@ def test_riverswim_rows() -> None:
         assert row_of(mdp, s, 1) == {(s - 1, 0.0): 0.05, (s, 0.0): 0.6, (s + 1, 0.0): 0.35}
     assert row_of(mdp, 5, 1) == {(4, 1.0): 0.4, (5, 1.0): 0.6}
     assert riverswim(n_states=2).n_states == 2
-
-
-def test_riverswim_is_worth_swimming_unless_the_bank_pays() -> None:
-    swim = value_of(riverswim(), [1] * 6)
-    every_policy = (value_of(riverswim(), list(policy)) for policy in itertools.product((0, 1), repeat=6))
-    assert all((swim >= value - 1e-12).all() for value in every_policy)
-    best = optimal_values(riverswim())
-    assert best.policy.tolist() == [1] * 6
-    np.testing.assert_allclose(best.value, swim, atol=best.error + 1e-10)
-    assert optimal_values(riverswim(small_reward=0.9)).policy[0] == 0
 
 
 def test_chain_swaps_effect_and_reward_when_it_slips() -> None:
@@ -247,24 +205,6 @@ def test_garnet_is_frozen_for_ever() -> None:
     assert len({garnet(seed=seed).digest for seed in range(20)}) == 20
 
 
-def test_garnet_successors_are_distinct_and_all_sets_equally_likely() -> None:
-    mdp = garnet(n_states=5, n_actions=20_000, branching=2, seed=3)
-    pairs = mdp.rows.next_state.reshape(-1, 2)
-    assert (pairs[:, 0] < pairs[:, 1]).all()
-    counts = np.unique(pairs[:, 0] * 5 + pairs[:, 1], return_counts=True)[1]
-    assert counts.size == 10
-    chi_square = float(((counts - 10_000) ** 2 / 10_000).sum())
-    assert chi_square < 44.81  # 9 degrees of freedom: exceeded with probability 1e-6
-    # A uniform cut of [0, 1]: mean 1/2, standard deviation 1/sqrt(12) / sqrt(100 000).
-    assert abs(mdp.rows.probability[::2].mean() - 0.5) < 5 / math.sqrt(12 * 100_000)
-
-
-def test_a_large_garnet_is_built_in_seconds() -> None:
-    mdp = garnet(n_states=200_000, n_actions=4, branching=4)
-    assert mdp.rows.probability.size == 3_200_000
-    assert (np.diff(mdp.rows.next_state.reshape(-1, 4), axis=1) > 0).all()
-
-
 # --- operations ------------------------------------------------------------------------------
 
 
@@ -306,22 +246,6 @@ def test_inventory_tails_have_no_cancellation() -> None:
     assert successors(mdp, 20, 0)[0] == pytest.approx(tail, rel=1e-12)
 
 
-def test_inventory_orders_up_to_a_level_when_low() -> None:
-    mdp = inventory()
-    policy = optimal_values(mdp).policy.tolist()
-    ordering = [s for s, a in enumerate(policy) if a > 0]
-    assert 0 < len(ordering) < mdp.n_states
-    assert ordering == list(range(len(ordering)))  # the (s, S) rule of Scarf 1960
-    assert len({s + policy[s] for s in ordering}) == 1
-    assert mdp.labels.states is not None
-    assert mdp.labels.actions is not None
-    assert (mdp.labels.states[3], mdp.labels.actions[4]) == ("stock 3", "order 4")
-
-
-def test_inventory_with_more_customers_than_it_can_serve_sells_out() -> None:
-    assert successors(inventory(capacity=3, demand=5000.0), 0, 3) == {0: 1.0}
-
-
 def test_machine_repair_rows() -> None:
     mdp = machine_repair(n_states=4, wear=0.3, breakdown=0.1, repair_cost=2.0)
     assert mdp.labels.states == ("new", "wear 1", "wear 2", "broken")
@@ -336,19 +260,6 @@ def test_machine_repair_rows() -> None:
     assert successors(machine_repair(wear=0.7, breakdown=0.3), 0, 0) == pytest.approx({1: 0.7, 9: 0.3})
 
 
-@pytest.mark.parametrize("cost", [0.1, 0.5, 1.0, 2.0, 5.0])
-def test_machine_repair_has_a_threshold_that_rises_with_the_cost(cost: float) -> None:
-    mdp = machine_repair(repair_cost=cost)
-    policy = optimal_values(mdp).policy.tolist()
-    threshold = policy.count(0)
-    assert 0 < threshold < 10
-    assert policy == [0] * threshold + [1] * (10 - threshold)
-    rules = [value_of(mdp, [0] * k + [1] * (10 - k)) for k in range(1, 10)]
-    assert int(np.argmax([value[0] for value in rules])) + 1 == threshold
-    dearer = optimal_values(machine_repair(repair_cost=2 * cost)).policy.tolist()
-    assert dearer.count(0) >= threshold
-
-
 # --- bad input -------------------------------------------------------------------------------
 
 
@@ -357,7 +268,6 @@ def test_machine_repair_has_a_threshold_that_rises_with_the_cost(cost: float) ->
     [
         (lambda: gridworld("S.G/.x."), "'x' at row 1, column 1"),
         (lambda: gridworld(["S.G", ".."]), "one length"),
-        (lambda: gridworld(""), "layout must be"),
         (lambda: gridworld("##/##"), "start"),
         (lambda: gridworld(3), "layout"),  # type: ignore[arg-type]
         (lambda: gridworld("S.G", slip=1.5), "gridworld: slip"),
@@ -367,15 +277,10 @@ def test_machine_repair_has_a_threshold_that_rises_with_the_cost(cost: float) ->
         (lambda: gridworld("S.G", goals={"G": math.nan}), "nan"),
         (lambda: two_goals_wide(gamma=2), "two-goals-wide-v1: gamma"),
         (lambda: riverswim(n_states=1), "riverswim-v1: n_states"),
-        (lambda: riverswim(n_states=10**12), "riverswim-v1: n_states"),
-        (lambda: riverswim(small_reward=2.0), "riverswim-v1: small_reward"),
         (lambda: chain(n_states=2.5), "chain-v1: n_states"),  # type: ignore[arg-type]
         (lambda: garnet(branching=21), "garnet-v1: branching"),
-        (lambda: garnet(seed=2**60), "garnet-v1: seed"),
-        (lambda: garnet(10**8, 4, 4), "n_states"),
         (lambda: inventory(capacity=6000), "inventory-v1: capacity"),
         (lambda: inventory(demand=0.0), "inventory-v1: demand"),
-        (lambda: inventory(price=-1.0), "inventory-v1: price"),
         (lambda: machine_repair(wear=0.8, breakdown=0.3), "wear=0.8"),
         (lambda: machine_repair(repair_cost=math.inf), "machine-repair-v1: repair_cost"),
     ],
