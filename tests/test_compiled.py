@@ -103,7 +103,7 @@ def test_kernels_know_nothing_but_kernels() -> None:
         if {"compiled", "compiled_loop", "inlined"} & imported.get("replicable_rl.compiled", set()):
             assert path.match("_[!_]*.py"), path
             others = {name for name in imported if name in known and not known[name].match("_[!_]*.py")}
-            assert others <= {"replicable_rl.compiled", "replicable_rl.problem.rows"}, path
+            assert others <= {"replicable_rl.compiled", "replicable_rl.problem.table"}, path
 
 
 def _imported(module: ast.Module) -> dict[str, set[str]]:

@@ -14,7 +14,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.errors import InvalidInput
-from replicable_rl.problem import simulator as module
+from replicable_rl.problem import environments as module
 from replicable_rl.randomness import sample_stream
 from replicable_rl.rules import EmpiricalModel
 from replicable_rl.sampling import OutcomeCounts

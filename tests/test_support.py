@@ -18,7 +18,7 @@ import replicable_rl as rr
 from replicable_rl.algorithms.phased_vi import iterate
 from replicable_rl.logs import Dataset
 from replicable_rl.problem import greedy
-from replicable_rl.problem.rows import Rows
+from replicable_rl.problem.table import Rows
 from replicable_rl.queries import Query, RStat
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.registry import ALGORITHMS

@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
-from replicable_rl.problem.rows import Rows
+from replicable_rl.problem.table import Rows
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules import AffordableTolerance, EmpiricalModel, Tuning
 from replicable_rl.theory import decisions, plug_in_policy

@@ -23,8 +23,8 @@ from dev.benchmarks.memory import in_fresh_process
 from dev.benchmarks.peers import absence, installed
 from dev.benchmarks.problems import grid, with_gamma
 from dev.benchmarks.timing import OURS, At, Job, Measurement, in_turns
-from replicable_rl.problem.rows import Rows
 from replicable_rl.problem.shipped import garnet
+from replicable_rl.problem.table import Rows
 
 TOLERANCE = 1e-6
 MEMORY = "peak memory of planning"

@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from replicable_rl.problem.rows import Rows
 from replicable_rl.problem.shipped import garnet, gridworld
-from replicable_rl.problem.table import TabularMDP
+from replicable_rl.problem.table import Rows, TabularMDP
 from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.testing import PerSample
 

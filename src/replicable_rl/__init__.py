@@ -25,8 +25,7 @@ from replicable_rl.errors import InvalidInput
 from replicable_rl.logs import Bins, from_transitions
 from replicable_rl.planning import evaluate_policy, optimal_values
 from replicable_rl.plot import draw
-from replicable_rl.problem.environments import EpisodicEnv, from_gymnasium
-from replicable_rl.problem.simulator import Simulator
+from replicable_rl.problem.environments import EpisodicEnv, Simulator, from_gymnasium
 from replicable_rl.problem.source import Episodic, Generative, Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import quiet

@@ -27,9 +27,8 @@ import numpy as np
 from replicable_rl.algorithms.plan import SHARP_FORM, Promise, Promises, Shape, accurate, replicable
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning import Optimum, optimal_values
-from replicable_rl.problem.rows import Rows
 from replicable_rl.problem.source import Generative, Source
-from replicable_rl.problem.table import TabularMDP
+from replicable_rl.problem.table import Rows, TabularMDP
 from replicable_rl.queries import Means, Query, RStat
 from replicable_rl.runs import Run, Status, StatusCode
 from replicable_rl.sampling import TransitionCounts, sums

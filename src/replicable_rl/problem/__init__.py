@@ -3,10 +3,9 @@
 The registry knows most shipped problems by a versioned id (``two-goals-v1``); what an id builds never changes.
 """
 
-from replicable_rl.problem.rows import Rows
 from replicable_rl.problem.shipped import chain, gridworld, riverswim
 from replicable_rl.problem.source import Episodic, Generative, Source, as_source, greedy
-from replicable_rl.problem.table import Labels, TabularMDP
+from replicable_rl.problem.table import Labels, Rows, TabularMDP
 
 __all__ = [
     "Episodic",

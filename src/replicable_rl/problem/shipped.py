@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 
 from replicable_rl.canonical import MAX_JSON_INTEGER
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real, shown, speaking_as
-from replicable_rl.problem.rows import Outcomes, Rows
 from replicable_rl.problem.source import check_gamma
-from replicable_rl.problem.table import Labels, TabularMDP
+from replicable_rl.problem.table import Labels, Outcomes, Rows, TabularMDP
 from replicable_rl.randomness import SharedRandomness
 
 _WALL, _FREE, _START = "#.S"

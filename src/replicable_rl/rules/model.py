@@ -29,9 +29,8 @@ from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.planning import Optimum, evaluate_policy, gain_of, optimal_values
-from replicable_rl.problem.rows import Rows, indptr_of
 from replicable_rl.problem.source import Source
-from replicable_rl.problem.table import TabularMDP
+from replicable_rl.problem.table import Rows, TabularMDP, indptr_of
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.sampling import EpisodeCounts, OutcomeCounts, TransitionCounts, sums
 from replicable_rl.theory import Units
