@@ -9,7 +9,6 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.errors import InvalidInput
-from replicable_rl.problem.shipped import gridworld
 from replicable_rl.randomness import sample_stream
 from replicable_rl.runs import FIXED_SEED
 from replicable_rl.sampling import EpisodeCounts
@@ -186,20 +185,6 @@ def test_the_loop_is_the_listing() -> None:
             assert run.policy.tolist() == policy
 
 
-def test_episodes_are_fresh_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    played: list[bytes] = []
-    original = rr.TabularMDP.play
-
-    def spy(self: rr.TabularMDP, *arguments: Any) -> EpisodeCounts:
-        seen = original(self, *arguments)
-        played.append(seen.count.tobytes())
-        return seen
-
-    monkeypatch.setattr(rr.TabularMDP, "play", spy)
-    run = rr.solve(rr.make("riverswim-v1"), SMALL, shared_seed=1, sample_seed=1)
-    assert len(set(played)) == len(played) == run.history["known"].size
-
-
 def test_history_tells_the_story() -> None:
     """Fresh thresholds in every round, one theta for all; theta is shared, and uniform in [epsilon/4, epsilon/2]."""
     plan, run = rr.plan(GRID, rr.ReplicableRMax(**USUAL)).numbers, solve(GRID)
@@ -256,26 +241,10 @@ def test_unreachable_states_stop_by_the_rule() -> None:
     assert loss(mdp, run.policy) < 1e-9
 
 
-def test_horizon_one_sees_first_states_only() -> None:
-    run = solve(rr.make("riverswim-v1"), horizon=1)
-    assert code(run) is rr.StatusCode.STOPPED_BY_RULE
-    assert run.history["known"][-1] == 2  # both actions of the first state
-
-
 def test_one_state_one_action() -> None:
     run = solve(rr.TabularMDP.from_dense(np.ones((1, 1, 1)), np.ones((1, 1)), gamma=0.9), horizon=20)
     assert code(run) is rr.StatusCode.ALL_KNOWN
     assert run.policy.tolist() == [0]
-
-
-def test_deterministic_transitions_are_learned_exactly() -> None:
-    mdp = gridworld("S..G", slip=0.0)
-    run = solve(mdp, horizon=60)
-    assert run.model is not None
-    known = np.flatnonzero(run.model.rows.reward == mdp.rows.reward)
-    for row in known:
-        assert run.model.rows.next_state[run.model.rows.of_row(int(row))].size == 1
-    assert loss(mdp, run.policy) < 1e-9
 
 
 def test_stochastic_rewards_are_rounded_on_a_shared_grid() -> None:
@@ -291,11 +260,6 @@ def test_stochastic_rewards_are_rounded_on_a_shared_grid() -> None:
     assert np.abs(learned - expected).max() <= 0.01
     assert len({float(x) for x in learned.reshape(-1)}) > 2
     assert runs[0].policy.tolist() == rr.optimal_values(mdp).policy.tolist()
-
-
-def test_rows_rounded_to_nothing_are_reported() -> None:
-    mdp = rr.make("garnet-v1", n_states=30, n_actions=1, branching=20)
-    assert "became self-loops" in str(solve(mdp, tolerance=0.9, horizon=100).status)
 
 
 # --- claims and refusals ---------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from typing import Any
@@ -33,10 +32,9 @@ from replicable_rl.rules import (
 )
 from replicable_rl.rules.published import choose_cuts, widest
 from replicable_rl.rules.rule import first_within, usual_order
-from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.solve import source_of
 from replicable_rl.theory.decisions import DOUBT, LEAST, Sizes, tolerances
-from tests.statistics import ALPHA, SEED, Like, binomial_p, goodness_of_fit
+from tests.statistics import ALPHA, SEED, binomial_p, goodness_of_fit
 
 Floats = NDArray[np.float64]
 OVER = ("initial", "worst")
@@ -297,20 +295,6 @@ def test_margins_hold_at_the_edge() -> None:
     assert (beyond <= 0.6 * runs).all()  # 2 delta = 0.4 is allowed, and 0.6 is out of reach of chance
 
 
-def test_poor_data_have_wide_margins() -> None:
-    for n in (1, 2, 3):
-        for learned in (False, True):
-            model = estimate(anywhere(1, 3, 2, 0.5, learned=learned), n, 0)
-            w, other = model.value_error(0.1)
-            assert np.isfinite(w).all()
-            assert w.max() <= 1.0
-            assert other <= 1.0
-            hoeffding = model._carried(model.mean_error(0.1))
-            assert (w <= hoeffding + 1e-12).all()
-    one = estimate(anywhere(1, 1, 1, 0.0), 1, 0)
-    assert one.value_error(0.1)[0].max() <= 1e-8  # known rewards, and nothing follows
-
-
 # --- cuts ------------------------------------------------------------------------------------------------------------
 
 
@@ -334,17 +318,6 @@ def test_no_cuts_cost_more_than_is_allowed(seed: int, r: list[float], order: lis
     assert ("not followed" in decision.said) == (cost > limit) or abs(cost - limit) < 1e-9
     if not r_.any():
         assert (model.gap[np.arange(4), decision.outputs["policy"]] == 0.0).all()
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.integers(0, 10**6), st.sampled_from([0.0, 0.5, 0.95]), st.integers(0, 80), st.booleans(), st.sampled_from(OVER)
-)
-def test_the_noise_of_a_loss_is_bounded(seed: int, gamma: float, which: int, learned: bool, over: str) -> None:
-    n = 20
-    model = estimate(anywhere(seed, 4, 3, gamma, learned=learned), n, seed)
-    policy = np.array([which // 3**i % 3 for i in range(4)])
-    assert 0.0 <= model.loss_deviation(policy, over) <= Sizes(4, 3, gamma, not learned).loss_deviation(n) + 1e-12
 
 
 def test_the_noise_of_a_loss_is_about_what_it_is() -> None:
@@ -412,12 +385,6 @@ def test_labs_that_follow_cuts_decide_alike(problem: str, n: int, spent: float) 
     assert 0.0 < lost < 1.5
 
 
-def test_what_is_certain_anyway_costs_nothing() -> None:
-    """With many samples the best action is clear, and a large budget is no reason to spend it."""
-    published = choose_cuts(estimate(rr.make("machine-repair-v1"), 10**7, 1), Tuning(0.2, 0.0))
-    assert np.array_equal(published.policy, rr.optimal_values(rr.make("machine-repair-v1")).policy)
-
-
 @pytest.mark.parametrize("over", ["initial", "worst"])
 def test_chosen_cuts_are_affordable(over: str) -> None:
     for seed in range(20):
@@ -428,15 +395,6 @@ def test_chosen_cuts_are_affordable(over: str) -> None:
             first_within(model.gap, published.tolerances, np.array(published.order)), published.policy
         )
         assert choose_cuts(model, Tuning(0.05, 0.0, over), (3, 1, 0, 2)).order == (3, 1, 0, 2)
-
-
-def test_cuts_are_found_where_next_to_nothing_may_be_lost() -> None:
-    """With 60 samples of each of 320 pairs even the dearest price loses too much: then best actions are published."""
-    rng = np.random.default_rng(0)
-    mdp = rr.TabularMDP.from_dense(rng.dirichlet(np.full(20, 0.3), (20, 16)), rng.random((20, 16)), gamma=0.9)
-    for seed, order in itertools.product(range(4), (None, tuple(range(16)))):
-        model = estimate(mdp, 60, seed)
-        assert model.loss(choose_cuts(model, Tuning(1e-4, 0.0), order).policy) <= 1e-4
 
 
 def test_a_publisher_follows_its_own_cuts() -> None:
@@ -507,17 +465,3 @@ def test_large_tables_decide_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> N
         )
     assert decided[0] == decided[1] == decided[2]
     assert len({str(policy) for policy in decided[0]}) > 3
-
-
-def test_known_rewards_count_whatever_comes_with_the_samples() -> None:
-    """A source of somebody's own may leave the rewards of outcomes at 0 where they are known."""
-    base = rr.TabularMDP.from_outcomes([[[(1.0, 0, 0.0)], [(1.0, 0, 1.0)]]], gamma=0.5, reward_range=(0.0, 1.0))
-
-    class Own(Like):
-        def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
-            drawn = super().draw(calls, rng)
-            return dataclasses.replace(drawn, reward=np.zeros_like(drawn.reward))
-
-    model = EmpiricalModel(Own(base), Own(base).draw(100, sample_stream(1)))
-    assert model.best.policy.tolist() == [1]
-    assert model.q.round(9).tolist() == [[0.5, 1.0]]

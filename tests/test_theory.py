@@ -15,8 +15,6 @@ from scipy.stats import binom
 
 import replicable_rl as rr
 from replicable_rl.algorithms.plan import Plan
-from replicable_rl.errors import InvalidInput, speaking_as
-from replicable_rl.queries import RStat
 from replicable_rl.runs import OURS, Claims
 from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.theory import approximate_mdp, paper_approximate_mdp, paper_phased_vi, phased_vi, rmax, rstat
@@ -126,15 +124,6 @@ def test_constants_of_the_margin_are_those_of_the_theorem() -> None:
     sigma = sd + spread * math.sqrt(2 * L / (n - 1))
     expected = math.sqrt(2 * 2 * sigma**2 * L / n) + spread * L / (3 * n)  # of differences: twice the variance
     assert float(seed_margin(np.array(sd * sd), n, spread, L)) == pytest.approx(expected, rel=1e-9)
-
-
-def test_room_to_the_next_edge() -> None:
-    query = RStat(rr.SharedRandomness(1), "x", 0.25)
-    offset = 0.25 * rr.SharedRandomness(1).uniform("x", shape=(1,))[0]
-    edges = offset + 0.25 * np.arange(-4, 8)
-    edges = edges[(edges > 0.0) & (edges <= 1.0)]
-    for v in (0.0, 0.01, 0.3, 0.5, 0.77, 1.0):
-        assert query.room(np.array([v]))[0] == pytest.approx(np.abs(edges - v).min(), abs=1e-15)
 
 
 def test_arithmetic_loses_less_than_the_margins_allow() -> None:
@@ -400,14 +389,6 @@ def test_numbers_of_models(
     assert (more.rho_proved or 0.0) <= (given_.rho_proved or 0.0)
 
 
-def test_the_baseline_of_models() -> None:
-    plan = approximate_mdp(6, 2, 0.05, 0.001)
-    assert (plan.rho, plan.rho_sq, plan.rho_proved, plan.width) == (None, None, None, 0.0)
-    assert plan.calls == plan.calls_needed == math.ceil(math.log(2 * 72 / 0.001) / 0.005)
-    assert not approximate_mdp(6, 2, 0.05, 0.001, calls=plan.calls - 1).accuracy_proved
-    assert approximate_mdp(6, 2, 0.05, 0.001, norm="l1").calls == pytest.approx(36 * plan.calls, rel=1e-3)
-
-
 def test_a_row_at_its_edge() -> None:
     """Uniform rows, the worst ones: the sum of the distances is below the bound, and within 20 % of it."""
     rng = np.random.default_rng(SEED)
@@ -465,15 +446,6 @@ def test_algorithms_speak_in_their_own_name() -> None:
         with pytest.raises(rr.InvalidInput) as caught:
             make()
         assert str(caught.value).startswith(f"{owner}: ")
-
-
-def test_a_speaker_keeps_the_kind_of_the_error() -> None:
-    with pytest.raises(InvalidInput, match=r"^R-max: too many: really\.$"), speaking_as("R-max"):
-        raise InvalidInput("theory: too many: really.")
-    with pytest.raises(rr.InvalidInput, match=r"^R-max: no owner here\.$"), speaking_as("R-max"):
-        raise rr.InvalidInput("no owner here.")
-    with pytest.raises(KeyError), speaking_as("R-max"):
-        raise KeyError("theory: not ours")
 
 
 BAD: list[tuple[Any, dict[str, Any], str]] = [  # of problems, and together; `test_parameters` has the others

@@ -92,21 +92,6 @@ def test_plans_are_monotone() -> None:
     assert plug_in_policy(8, 1, 0.9, 0.1, 0.001, 0.2).rho_proved == 0.0  # one action, one policy
 
 
-def test_tiny_problems() -> None:
-    for S, A, gamma, known in ((1, 1, 0.0, True), (1, 1, 0.0, False), (1, 5, 0.9, True), (3, 1, 0.5, False)):
-        sizes = Sizes(S, A, gamma, known)
-        for n in (1.0, 2.0, 1e3, 1e30):
-            for number in (
-                sizes.value_error(n, 0.1),
-                sizes.policy_error(n, 0.1),
-                sizes.value_distance(n),
-                sizes.worst_distance(n),
-            ):
-                assert 0.0 <= number <= 1.0
-            assert sizes.row_error(n, 0.1) == sizes.row_distance(n) == 0.0 or S > 1
-    assert decisions.tolerances(Sizes(3, 2, 0.0, True), 0.99)[-1] < 1.0
-
-
 def test_the_bounds_by_hand() -> None:
     """The formulas of docs/proofs-decisions.md, written out once more."""
     S, A, gamma, n, delta = 8, 4, 0.9, 1e6, 0.001

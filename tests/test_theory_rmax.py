@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -32,15 +31,6 @@ EXAMPLE: dict[str, Any] = {
 
 
 # --- the paper's own parameters --------------------------------------------------------------------------------
-
-
-def test_the_papers_parameters_with_every_constant_1() -> None:
-    S, A, gamma, eps, delta, rho, H = 8, 4, 0.9, 0.1, 0.001, 0.2, 30
-    paper, N = paper_rmax(S, A, gamma, eps, delta, rho, H), S * A
-    T = math.ceil(H * N / eps + H**2 * math.log(1 / delta) / eps**2)
-    assert (paper["rounds"], paper["known"], paper["window"]) == (T, H, H)
-    assert paper["episodes"] == pytest.approx(N**2 * T**4 * math.log(1 / rho) / rho**2)
-    assert paper["tolerance"] == pytest.approx(eps * (1 - gamma) ** 2 / S)
 
 
 def test_the_paper_does_not_tie_the_horizon_to_gamma() -> None:
@@ -185,56 +175,6 @@ def check_what_is_needed(parameters: dict[str, Any]) -> None:
         assert "horizon" in plan.short("accuracy")
         longer = rmax(**{**parameters, "horizon": plan.horizon_needed})
         assert longer.horizon_needed == longer.horizon
-
-
-def powers(low: float, high: float) -> st.SearchStrategy[float]:
-    return st.floats(math.log(low), math.log(high)).map(math.exp)
-
-
-@st.composite
-def absurd(draw: st.DrawFn) -> dict[str, Any]:
-    """Parameters from the far ends of what is allowed."""
-    maybe: Callable[[st.SearchStrategy[Any]], Any] = lambda strategy: draw(st.none() | strategy)  # noqa: E731
-    rho, S = maybe(powers(1e-25, 0.999)), draw(st.integers(1, 5) | st.integers(1, 2**40))
-    return {
-        "n_states": S,
-        "n_actions": draw(st.integers(1, 4) | st.integers(1, 2**40)),
-        "gamma": draw(st.just(0.0) | powers(1e-12, 0.9) | powers(1e-15, 0.1).map(lambda x: 1 - x)),
-        "epsilon": draw(powers(1e-29, 0.999)),
-        "delta": draw(powers(1e-28, 0.999)),
-        "rho": rho,
-        "horizon": draw(st.integers(1, 100) | st.integers(1, 2**31 - 1)),
-        "known_rewards": draw(st.booleans()),
-        "support": maybe(st.integers(1, min(S, 5)) | st.integers(1, S)),
-        "form": draw(forms),
-    }
-
-
-@settings(max_examples=150, deadline=None)
-@given(absurd())
-def test_absurd_promises_are_planned_and_not_made_lightly(parameters: dict[str, Any]) -> None:
-    check_what_is_needed(parameters)
-
-
-def test_too_short_a_horizon_is_named() -> None:
-    short = rmax(**{**EXAMPLE, "horizon": 10})
-    assert (short.horizon_needed, short.episodes_needed, short.short("accuracy")) == (36, None, {"horizon": (10, 36)})
-    assert short.replicability_proved
-    assert short.short("replicability") == {}
-    assert rmax(**{**EXAMPLE, "horizon": 36}).accuracy_proved
-
-
-def test_what_is_given_takes_the_place_of_the_theorems_choice() -> None:
-    usual = rmax(**EXAMPLE)
-    few, coarse, far = (rmax(**EXAMPLE, **given) for given in ({"rounds": 5}, {"tolerance": 0.3}, {"known": 5.0}))
-    assert (few.rounds, few.known, few.width, few.accuracy_proved) == (5, usual.known, usual.width, True)
-    assert (coarse.rounds, coarse.accuracy_proved, coarse.replicability_proved) == (usual.rounds, False, True)
-    assert (far.rounds, far.known, far.window) == (far.rounds_needed, 5.0, 5.0)
-    assert rmax(**EXAMPLE, known=1e30, window=1e-30).rho_proved == 1.0
-    plan = rr.plan(rr.make("two-goals-v1"), rr.ReplicableRMax(0.1, 0.01, 0.2, 60, support=3, rounds=5))
-    accuracy = plan.claims().accuracy
-    assert accuracy is not None
-    assert "the run ends before its budget of rounds does" in accuracy.conditions
 
 
 @settings(max_examples=100, deadline=None)
