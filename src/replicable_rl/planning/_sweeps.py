@@ -677,7 +677,7 @@ class Following:
 def take_first(
     gap: Floats, weight: Floats, tolerance: Floats, order: Integers, policy: Integers, first: int, last: int
 ) -> None:
-    """policy(s) = the first action of ``order`` with weight(s) gap(s, a) <= tolerance(s), or the last one."""
+    """policy(s) = the first action of ``order`` with weight(s) * gap(s, a) <= tolerance(s), else the last action."""
     for s in range(first, last):
         i = 0
         while i < order.size - 1 and not gap[s, order[i]] * weight[s] <= tolerance[s]:
