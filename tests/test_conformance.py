@@ -18,7 +18,7 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.problem.source import Episodic, Generative, Wrapped
 from replicable_rl.randomness import sample_stream
-from replicable_rl.runs.run import freeze_array
+from replicable_rl.runs import freeze_array
 from replicable_rl.sampling import EpisodeCounts, OutcomeCounts
 from replicable_rl.testing import (
     Conformance,

@@ -19,8 +19,7 @@ import replicable_rl as rr
 from replicable_rl import testing
 from replicable_rl.audit import evidence, read_audits
 from replicable_rl.registry import build
-from replicable_rl.runs import Drawn, ObjectSpec, RunSpec
-from replicable_rl.runs.specs import algorithm_spec
+from replicable_rl.runs import Drawn, ObjectSpec, RunSpec, algorithm_spec
 from replicable_rl.solve import solve_as
 from tests.commands import Result, run_here
 
@@ -154,7 +153,7 @@ KILLED = """
 import os, signal, sys, time
 import replicable_rl as rr
 from replicable_rl.audit import evidence
-from replicable_rl.runs.specs import algorithm_spec
+from replicable_rl.runs import algorithm_spec
 from replicable_rl.solve import solve_as
 from examples import own
 made = []
@@ -204,7 +203,7 @@ def test_the_command_line_lists_and_solves(doors: rr.TabularMDP, algorithm: Any,
     assert [name for name in IDS if name not in listed.out] == []
     unknown = call("solve", "two-doors-v1", "good-enough-v1", "--epsilon", 0.05, "--shared-seed", 1, plugin=False)
     assert (unknown.code, unknown.out) == (2, "")
-    assert "is called 'two-doors-v1'" in unknown.err
+    assert "No problem or algorithm is called" in unknown.err
     seeds = ("--shared-seed", 2023, "--sample-seed", 1)
     solved = call("solve", "two-doors-v1", "good-enough-v1", "--epsilon", 0.05, *seeds, "--save", tmp_path / "run.npz")
     assert (solved.code, solved.err) == (0, "")

@@ -21,8 +21,7 @@ from replicable_rl.problem.source import greedy
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.registry import build
 from replicable_rl.rules import SHIPPED, Decision, EmpiricalModel
-from replicable_rl.runs import CERTIFICATE, THIS_SEED, ObjectSpec
-from replicable_rl.runs.specs import algorithm_spec
+from replicable_rl.runs import CERTIFICATE, THIS_SEED, ObjectSpec, algorithm_spec
 from replicable_rl.testing import check_algorithm
 
 GRID = rr.make("two-goals-v1")

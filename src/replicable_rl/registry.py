@@ -20,8 +20,7 @@ from replicable_rl.problem.environments import from_gymnasium, registered_envs
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.rules import Cuts
 from replicable_rl.runs import ALGORITHMS as ALGORITHMS
-from replicable_rl.runs import LEVELS, Level, ObjectSpec, Run, add_level
-from replicable_rl.runs.specs import is_reloaded
+from replicable_rl.runs import LEVELS, Level, ObjectSpec, Run, add_level, is_reloaded
 
 _GYMNASIUM = "gymnasium/"
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*-v[0-9]+")

@@ -23,9 +23,22 @@ from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import bar_where_it_is_seen
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
 from replicable_rl.rules import Cuts
-from replicable_rl.runs import OURS, OWN, SHIPPED, Algorithm, Claims, Drawn, Run, RunSpec, provider
-from replicable_rl.runs.run import UNSAID
-from replicable_rl.runs.specs import COUNTS, Sample, algorithm_spec, is_frozen
+from replicable_rl.runs import (
+    COUNTS,
+    OURS,
+    OWN,
+    SHIPPED,
+    UNSAID,
+    Algorithm,
+    Claims,
+    Drawn,
+    Run,
+    RunSpec,
+    Sample,
+    algorithm_spec,
+    is_frozen,
+    provider,
+)
 from replicable_rl.wording import number
 
 ALONE = threading.RLock()  # what samples itself may keep a state: within a process, its runs wait for each other

@@ -33,8 +33,20 @@ from replicable_rl.canonical import Json, array_to_bytes, canonical_json, from_r
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.files import check_regular
-from replicable_rl.runs import LEVELS, Claims, Drawn, Fingerprints, Run, RunFamily, Status, level_of
-from replicable_rl.runs.run import HISTORY, Kept, column_digest, speaker
+from replicable_rl.runs import (
+    HISTORY,
+    LEVELS,
+    Claims,
+    Drawn,
+    Fingerprints,
+    Kept,
+    Run,
+    RunFamily,
+    Status,
+    column_digest,
+    level_of,
+    speaker,
+)
 
 APPLICATION_ID = 0x7252_4C31  # "rRL1": what `file` and this module know a store by
 SCHEMA = 1

@@ -15,8 +15,7 @@ from replicable_rl.canonical import Json, decimal
 from replicable_rl.display import Displayed, described
 from replicable_rl.errors import InvalidInput, speaking_as
 from replicable_rl.problem.source import Source
-from replicable_rl.runs import FIXED_SEED, THIS_SEED, Algorithm, Claim, Claims, LibraryClaim
-from replicable_rl.runs.specs import put
+from replicable_rl.runs import FIXED_SEED, THIS_SEED, Algorithm, Claim, Claims, LibraryClaim, put
 from replicable_rl.theory import MAX_CALLS, Numbers, Units
 from replicable_rl.theory.numbers import ACCURACY, REPLICABILITY
 from replicable_rl.wording import apart, number

@@ -37,8 +37,8 @@ from replicable_rl.runs import (
     Status,
     StatusCode,
     asks_for_nothing,
+    put,
 )
-from replicable_rl.runs.specs import put
 from replicable_rl.theory import PlugInNumbers, Units, decisions, plug_in_policy
 from replicable_rl.theory.decisions import EXACT, LEAST, PROVED, SPENT, check_plug_in
 from replicable_rl.theory.numbers import ACCURACY, MOST, REPLICABILITY

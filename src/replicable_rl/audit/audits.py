@@ -48,8 +48,19 @@ from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import bar_where_it_is_seen, report
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, build, make
-from replicable_rl.runs import OURS, Algorithm, ObjectSpec, Run, RunFamily, RunSpec, check_level, provider
-from replicable_rl.runs.specs import Setting, algorithm_spec, inexact_setting
+from replicable_rl.runs import (
+    OURS,
+    Algorithm,
+    ObjectSpec,
+    Run,
+    RunFamily,
+    RunSpec,
+    Setting,
+    algorithm_spec,
+    check_level,
+    inexact_setting,
+    provider,
+)
 from replicable_rl.solve import refuse_other, refuse_unsampled, sampler_of, source_of
 from replicable_rl.store import RunStore
 from replicable_rl.wording import brief

@@ -36,8 +36,19 @@ from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import Labels, TabularMDP
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.registry import build
-from replicable_rl.runs import OWN, Algorithm, ObjectSpec, PromisedLoss, Run, RunFamily, RunSpec
-from replicable_rl.runs.specs import COUNTS, Logged, check_objects, put
+from replicable_rl.runs import (
+    COUNTS,
+    OWN,
+    Algorithm,
+    Logged,
+    ObjectSpec,
+    PromisedLoss,
+    Run,
+    RunFamily,
+    RunSpec,
+    check_objects,
+    put,
+)
 from replicable_rl.solve import solve_as
 from replicable_rl.store import RunStore
 

@@ -32,8 +32,7 @@ from replicable_rl.progress import bar
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, save
 from replicable_rl.report import Block, Cell, Facts, Heading, Policy, Table, Text
 from replicable_rl.rules import SHIPPED
-from replicable_rl.runs import LEVELS, Claims, Run, implied, in_order
-from replicable_rl.runs.specs import algorithm_spec
+from replicable_rl.runs import LEVELS, Claims, Run, algorithm_spec, implied, in_order
 from replicable_rl.solve import plan, publish, solve
 from replicable_rl.wording import number, plural
 

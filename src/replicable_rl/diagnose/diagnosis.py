@@ -53,8 +53,7 @@ from replicable_rl.progress import bar_where_it_is_seen, track
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, sample_stream
 from replicable_rl.report import Block, Documented
 from replicable_rl.rules import SHIPPED, EmpiricalModel, Greedy
-from replicable_rl.runs import Status
-from replicable_rl.runs.specs import algorithm_spec
+from replicable_rl.runs import Status, algorithm_spec
 from replicable_rl.solve import solve
 from replicable_rl.threads import Answer, Threads, result_of
 from replicable_rl.wording import plural

@@ -54,8 +54,7 @@ from replicable_rl.rules.rule import (
     surely_within,
     usual_order,
 )
-from replicable_rl.runs import ObjectSpec
-from replicable_rl.runs.specs import put
+from replicable_rl.runs import ObjectSpec, put
 from replicable_rl.theory.decisions import DOUBT, PUBLISHED, ROUNDING
 from replicable_rl.wording import listed, number, plural
 

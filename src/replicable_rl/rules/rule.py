@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from replicable_rl.errors import InvalidInput, check_in_open_interval, shown, speaking_as
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.model import EmpiricalModel, Floats, Integers
-from replicable_rl.runs.specs import Setting, put
+from replicable_rl.runs import Setting, put
 from replicable_rl.theory.decisions import PROVED, ROUNDING, Sizes
 
 _EXACT = np.zeros((1, 1))  # an error of nothing in all entries

@@ -28,8 +28,17 @@ from replicable_rl.problem.table import TabularMDP
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.registry import ALGORITHMS, make, unshipped_levels
 from replicable_rl.rules import Rule
-from replicable_rl.runs import LEVELS, Algorithm, Level, Run, check_level, implied, in_order
-from replicable_rl.runs.specs import algorithm_spec, inexact_setting
+from replicable_rl.runs import (
+    LEVELS,
+    Algorithm,
+    Level,
+    Run,
+    algorithm_spec,
+    check_level,
+    implied,
+    in_order,
+    inexact_setting,
+)
 from replicable_rl.solve import refuse_other, solve, source_of
 from replicable_rl.testing.sources import Counted
 from replicable_rl.training.playing import lent_generators, seed_generators

@@ -31,9 +31,7 @@ from replicable_rl.planning import gain
 from replicable_rl.problem.source import greedy
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import bar_where_it_is_seen
-from replicable_rl.runs import ObjectSpec, Run, RunSpec, Status, StatusCode, level_of
-from replicable_rl.runs.run import UNSAID
-from replicable_rl.runs.specs import exact_json
+from replicable_rl.runs import UNSAID, ObjectSpec, Run, RunSpec, Status, StatusCode, exact_json, level_of
 from replicable_rl.solve import stated_unless_ours
 from replicable_rl.training import playing
 from replicable_rl.training.playing import EpisodeReturns, Observations

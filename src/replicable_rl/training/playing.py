@@ -21,8 +21,7 @@ from replicable_rl.audit.evidence import derived_seed
 from replicable_rl.canonical import array_digest, json_text
 from replicable_rl.errors import InvalidInput, check_integer, check_real, shown
 from replicable_rl.problem.environments import first_observation, make_env, take_step, versioned_id
-from replicable_rl.runs import ObjectSpec, Run
-from replicable_rl.runs.specs import Setting
+from replicable_rl.runs import ObjectSpec, Run, Setting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
