@@ -33,7 +33,7 @@ from replicable_rl.plotting import (
     banded,
     bounded,
     dotted,
-    grid,
+    draw_map,
     logarithmic,
     new_axes,
     readable,
@@ -161,7 +161,7 @@ def policy(solution: Any, other: Any = None, *, problem: Any = None, ax: Any = N
     with styled():
         for (_, actions), panel in zip(block.runs, axes, strict=False):
             named = dict(enumerate(actions[:drawn]))
-            grid(panel, Labels(layout=tuple(block.layout)), named, set(block.differing))
+            draw_map(panel, Labels(layout=tuple(block.layout)), named, set(block.differing))
         if len(axes) == 2:
             count = len(block.differing)
             axes[0].set_title("first")

@@ -78,7 +78,7 @@ def new_axes(size: tuple[float, float], count: int = 1) -> list[Axes]:
         return list(figure.subplots(1, count, squeeze=False)[0])
 
 
-def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+def save_all(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write a figure as PNG, SVG and PDF, each whole or not at all, without a date."""
     files = []
     with styled():
@@ -149,7 +149,7 @@ def arrow(axes: Axes, tail: tuple[float, float], head: tuple[float, float], colo
     axes.add_patch(FancyArrowPatch(tail, head, arrowstyle="-|>", mutation_scale=9, color=colour, linewidth=1.4))
 
 
-def grid(
+def draw_map(
     axes: Axes,
     labels: Labels,
     actions: Mapping[int, str],

@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.logs import Logs
 from replicable_rl.paper import cited
-from replicable_rl.report import Block, Cell, Facts, Heading, Interval, Intervals, Policy, Table, Text, Tone
+from replicable_rl.report import Block, Cell, Facts, Heading, Interval, Intervals, Mark, Policy, Table, Text, Tone
 from replicable_rl.runs import ObjectSpec, Run, in_order, usual_level
 from replicable_rl.wording import brief, interval, number, number_range, p_value, percent, plural, share
 
@@ -36,18 +36,10 @@ _NAME = 40  # letters of a name
 _DIGEST = re.compile("[0-9a-f]{16,}")
 
 
-class Verdict(NamedTuple):
-    """A word and its tone, and the sentence that gives the reason."""
-
-    word: str
-    tone: Tone
-    sentence: str
-
-
 def document_of(result: AuditResult) -> list[Block]:
     """Return everything there is to say of an audit."""
     level = judged_level(result)
-    advice = Text(f"Next: {_advice(result, verdict_of(result, level).word)}")
+    advice = Text(f"Next: {_advice(result, verdict_of(result, level)[0].text)}")
     if level is None:
         return [*summary_of(result), advice, *_claims(result), *_origin(result)]
     outputs, details = _outputs(result, level), _details(result, level)
@@ -63,11 +55,11 @@ def summary_of(result: AuditResult) -> list[Block]:
     blocks += [Text(f"Warning: {warning}", "bad") for warning in result.warnings]
     sentences = [_unfinished(result), _failed(result)]
     if level is not None:
-        agreement, verdict = result.agreement(level), verdict_of(result, level)
+        agreement, (verdict, reason) = result.agreement(level), verdict_of(result, level)
         pairs = "pairs" if result.logs is None else "comparisons of two logs"
         sentence = (
             f"Same {level} in {agreement.same} of {agreement.pairs} {pairs}: agreement {agreement.every_look}, "
-            f"{percent(result.spec.confidence)} at every look. {verdict.sentence}"
+            f"{percent(result.spec.confidence)} at every look. {reason}"
         )
         blocks.append(Text(sentence, verdict.tone))
         absent = "" if result.level == level else f"No run has a {result.level}."
@@ -87,7 +79,7 @@ def store_document(results: Sequence[AuditResult]) -> list[Block]:
         title, level = title_of(result), judged_level(result)
         sections += [Heading(title), *document_of(result)[1:]]
         if level is not None:
-            value, tone = result.agreement(level).every_look, verdict_of(result, level).tone
+            value, tone = result.agreement(level).every_look, verdict_of(result, level)[0].tone
             name = brief(f"{title}{'' if level == 'policy' else f', {level}'}", 90)
             bars.append(Interval(name, float(value), value.low, value.high, required(result, level), tone))
     caption = (
@@ -180,29 +172,29 @@ def required(result: AuditResult, level: str) -> float | None:
     return None if result.rho is None else min(1.0 - result.rho, math.nextafter(1.0, 0.0))
 
 
-def verdict_of(result: AuditResult, level: str | None) -> Verdict:
-    """Judge the agreement at a level, the losses, and the claims of the runs, in one verdict."""
+def verdict_of(result: AuditResult, level: str | None) -> tuple[Mark, str]:
+    """Judge the agreement at a level, the losses, and the claims of the runs: one verdict, and its reason."""
     requirement = None if level is None else required(result, level)
     if result.refuted:
-        return Verdict("refuted", "bad", "A claim of the runs is refuted.")
+        return Mark("refuted", "bad"), "A claim of the runs is refuted."
     if requirement is None or level is None:
-        return Verdict("–", "plain", "No agreement is required.")
+        return Mark("–", "plain"), "No agreement is required."
     if result.logs is not None and result.logs.differ:
-        return Verdict("not judged", "unsure", "Not judged: the logs come from different processes.")
+        return Mark("not judged", "unsure"), "Not judged: the logs come from different processes."
     of = "1 − ρ =" if result.spec.require is None or level != result.level else "the required"
     need, loss = f"{of} {number(requirement, 6)}", _loss(result)
     judged, met = result.judged(requirement, level), result.meets(requirement, level)
     if judged is True and result.asks_for_nothing:
-        return Verdict("met, but ε asks for nothing", "unsure", f"Met, but ε asks for nothing: it is at least {need}.")
+        return Mark("met, but ε asks for nothing", "unsure"), f"Met, but ε asks for nothing: it is at least {need}."
     if judged is True:
-        return Verdict("met", "good", f"Met: it is at least {need}. {loss}")
+        return Mark("met", "good"), f"Met: it is at least {need}. {loss}"
     if judged is False:
-        return Verdict("not met", "bad", f"Not met: it is below {need}." if met is False else f"Not met: {loss}")
+        return Mark("not met", "bad"), f"Not met: it is below {need}." if met is False else f"Not met: {loss}"
     if result.unrepeated or result.unsampled:
-        return Verdict("not shown", "unsure", f"Not shown: that it is at least {need}.")
+        return Mark("not shown", "unsure"), f"Not shown: that it is at least {need}."
     if result.loss_not_judged:
-        return Verdict("undecided", "unsure", "Undecided: losses are not known here.")
-    return Verdict("undecided", "unsure", f"Undecided: {loss if met is True else f'the interval contains {need}.'}")
+        return Mark("undecided", "unsure"), "Undecided: losses are not known here."
+    return Mark("undecided", "unsure"), f"Undecided: {loss if met is True else f'the interval contains {need}.'}"
 
 
 def _advice(result: AuditResult, verdict: str) -> str:

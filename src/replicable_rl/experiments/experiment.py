@@ -163,7 +163,7 @@ class Experiment(ABC):
     def save(self, data: Data, folder: Path) -> None:
         """Write the figure in three formats, every table as CSV, and last the data as JSON."""
         with plotting.styled():
-            plotting.save(self.draw(data), folder, self.name)
+            plotting.save_all(self.draw(data), folder, self.name)
         for name, rows in data.tables.items():
             write_csv(folder / f"{self.name}-{name}.csv", rows)
         content = {"title": self.paragraphs[0], "details": dict(data.details), "tables": dict(data.tables)}

@@ -112,12 +112,12 @@ class Figure1(Experiment):
         figure, axes = plotting.panels((13.0, 5.5), len(maps), 5, room=0.96, gridspec_kw=ratios)
         for line, (problem, layout) in zip(axes, maps.items(), strict=True):
             labels, runs = Labels(layout=tuple(layout)), where(data.tables["runs"], problem=problem)
-            plotting.grid(line[0], labels, {}, goals=tuple(_GOALS.values()))
+            plotting.draw_map(line[0], labels, {}, goals=tuple(_GOALS.values()))
             texts = [(problem, "30 % slip sideways", plotting.GREY)]
             for panel, run in zip(line[1:], runs, strict=True):
                 policies = [_actions(data, run, sample) for sample in (run["sample"], 3 - run["sample"])]
                 differing = {s for s, actions in enumerate(zip(*policies, strict=True)) if len(set(actions)) > 1}
-                plotting.grid(panel, labels, dict(enumerate(policies[0])), differing, goals=tuple(_GOALS.values()))
+                plotting.draw_map(panel, labels, dict(enumerate(policies[0])), differing, goals=tuple(_GOALS.values()))
                 ends = " ".join(f"{side} {percent(round(run[side], 3))}" for side in _GOALS)
                 colour = _GOALS[max(_GOALS, key=lambda side: float(run[side]))]
                 texts.append((f"{run['algorithm']}, sample {run['sample']}", f"ends {ends}", colour))
