@@ -175,14 +175,14 @@ def riverswim(n_states: int = 6, gamma: float = 0.95, small_reward: float = 0.00
     gamma = check_gamma(owner, gamma)
     (small_reward,) = _probabilities(owner, small_reward=small_reward)
     last = n_states - 1
-    left = [[(1.0, max(s - 1, 0), small_reward if s == 0 else 0.0)] for s in range(n_states)]
-    right = [
+    drift = [[(1.0, max(s - 1, 0), small_reward if s == 0 else 0.0)] for s in range(n_states)]
+    swim = [
         [(0.4, 0, 0.0), (0.6, 1, 0.0)],
         *([(0.05, s - 1, 0.0), (0.6, s, 0.0), (0.35, s + 1, 0.0)] for s in range(1, last)),
         [(0.4, last - 1, 1.0), (0.6, last, 1.0)],
     ]
     states = (f"s{s}" for s in range(n_states))
-    return _from_first_state(list(zip(left, right, strict=True)), gamma, states, ("left", "right"))
+    return _from_first_state(list(zip(drift, swim, strict=True)), gamma, states, ("left", "right"))
 
 
 def chain(n_states: int = 5, slip: float = 0.2, gamma: float = 0.95, small_reward: float = 0.2) -> TabularMDP:

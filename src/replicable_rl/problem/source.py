@@ -105,8 +105,8 @@ class Support:
 
     def first(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the first action of every state, in an order of the actions."""
-        first: NDArray[np.int64] = order[self.mask[:, order].argmax(axis=1)]
-        return first
+        actions: NDArray[np.int64] = order[self.mask[:, order].argmax(axis=1)]
+        return actions
 
     def uniform(self) -> NDArray[np.float64]:
         """Return the (S, A) probabilities of the policy that takes every action alike."""
@@ -512,11 +512,11 @@ def check_range(owner: str, reward_range: object) -> tuple[float, float]:
 
 def check_initial(owner: str, initial: ArrayLike, n_states: int) -> NDArray[np.float64]:
     """Return the distribution of the first state."""
-    first = check_numbers(owner, "initial", initial).copy()
-    if first.shape != (n_states,) or not ((first >= 0.0) & (first <= 2.0)).all() or abs(first.sum() - 1.0) > 1e-9:
+    start = check_numbers(owner, "initial", initial).copy()
+    if start.shape != (n_states,) or not ((start >= 0.0) & (start <= 2.0)).all() or abs(start.sum() - 1.0) > 1e-9:
         raise InvalidInput(f"{owner}: initial must hold {n_states} probabilities that sum to 1, got {shown(initial)}.")
-    first.setflags(write=False)
-    return first
+    start.setflags(write=False)
+    return start
 
 
 def greedy(q: ArrayLike) -> NDArray[np.int64]:

@@ -220,9 +220,9 @@ class TabularMDP(Generative, Episodic, Artifact):
         n_actions = check_integer("TabularMDP", "n_actions", n_actions, low=1, high=2**31 - 1)
         n_states, _ = check_sizes("TabularMDP", (rows.indptr.size - 1) // n_actions, n_actions)  # before it is copied
         labels = check_labels(labels, n_states, n_actions)
-        given = Support.of("TabularMDP", allowed, n_states, n_actions)
+        support = Support.of("TabularMDP", allowed, n_states, n_actions)
         estimated = check_flag("TabularMDP", "estimated", estimated)
-        checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions, given, estimated=estimated)
+        checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions, support, estimated=estimated)
         self.__dict__.update(
             n_states=n_states,
             n_actions=n_actions,
@@ -325,10 +325,10 @@ class TabularMDP(Generative, Episodic, Artifact):
         Of actions that are not allowed it says nothing: there it holds the bottom of the range.
         """
         indptr, reward = self.rows.indptr, self.rows.reward
-        first = reward[np.minimum(indptr[:-1], reward.size - 1)]
-        if not np.array_equal(reward, np.repeat(first, np.diff(indptr))):
+        of_pair = reward[np.minimum(indptr[:-1], reward.size - 1)]
+        if not np.array_equal(reward, np.repeat(of_pair, np.diff(indptr))):
             return None
-        table = self.support.settle(first.reshape(self.n_states, self.n_actions), self.reward_range[0])
+        table = self.support.settle(of_pair.reshape(self.n_states, self.n_actions), self.reward_range[0])
         table.setflags(write=False)
         return table
 
@@ -348,8 +348,8 @@ class TabularMDP(Generative, Episodic, Artifact):
         calls = check_calls("TabularMDP", calls)
         count = np.empty(self.conditional.size, dtype=np.int64)
         arguments = (self.rows.indptr, self.conditional, calls, stream_words(rng, 1)[0], count)
-        with Team(n_blocks(self.rows.indptr), whole_below=MANY_BLOCKS) as each:
-            each(_kernels.multinomial_blocks, *arguments)
+        with Team(n_blocks(self.rows.indptr), whole_below=MANY_BLOCKS) as threads:
+            threads(_kernels.multinomial_blocks, *arguments)
         return self.drawn(count, calls)
 
     def drawn(self, count: NDArray[np.int64], calls: int) -> OutcomeCounts:
@@ -400,8 +400,8 @@ class TabularMDP(Generative, Episodic, Artifact):
     @cached_property
     def _start(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The states that an episode may start in, and their conditional probabilities."""
-        first = np.flatnonzero(self.initial)
-        return first, conditional_probabilities(np.array([0, first.size]), self.initial[first])
+        states = np.flatnonzero(self.initial)
+        return states, conditional_probabilities(np.array([0, states.size]), self.initial[states])
 
     # --- copies
 
@@ -410,9 +410,9 @@ class TabularMDP(Generative, Episodic, Artifact):
         return self._with(_source=source)
 
     def _with(self, **changes: Any) -> TabularMDP:
-        other = object.__new__(TabularMDP)
-        other.__dict__.update(self.__getstate__(), **changes)
-        return other
+        copy = object.__new__(TabularMDP)
+        copy.__dict__.update(self.__getstate__(), **changes)
+        return copy
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in _MADE}  # the rest follows from it
@@ -461,9 +461,9 @@ class TabularMDP(Generative, Episodic, Artifact):
         return hash(self.digest)
 
     def __repr__(self) -> str:
-        some = "" if self.support.whole else f"pairs={self.support.pairs}, "
+        pairs = "" if self.support.whole else f"pairs={self.support.pairs}, "
         return (
-            f"TabularMDP(S={self.n_states}, A={self.n_actions}, {some}outcomes={self.rows.probability.size}, "
+            f"TabularMDP(S={self.n_states}, A={self.n_actions}, {pairs}outcomes={self.rows.probability.size}, "
             f"gamma={self.gamma:g})"
         )
 
@@ -530,8 +530,8 @@ def decisions(policy: ArrayLike, support: Support) -> tuple[NDArray[np.int64], N
         return actions, np.empty(0)
     weights = support.probabilities("TabularMDP", policy)
     sure = weights.max(axis=1) == 1.0
-    first = np.arange(0, weights.size + 1, weights.shape[1])
-    return np.where(sure, weights.argmax(axis=1), -1), conditional_probabilities(first, weights.reshape(-1))
+    indptr = np.arange(0, weights.size + 1, weights.shape[1])
+    return np.where(sure, weights.argmax(axis=1), -1), conditional_probabilities(indptr, weights.reshape(-1))
 
 
 def n_blocks(indptr: NDArray[np.int64]) -> int:

@@ -173,9 +173,9 @@ class EpisodeCounts(TransitionCounts):
         if self.squares is not None and other.squares is not None and self.width == other.width:
             squares = np.concatenate([self.squares, other.squares])
         count, excess, squares = pooled(place, count, excess, squares, self.width, key.size)
-        both = replace(self, key=key, count=count, excess=excess, squares=squares)
+        total = replace(self, key=key, count=count, excess=excess, squares=squares)
         starts = None if self.starts is None or other.starts is None else self.starts + other.starts
-        return replace(both, episodes=self.episodes + other.episodes, steps=self.steps + other.steps, starts=starts)
+        return replace(total, episodes=self.episodes + other.episodes, steps=self.steps + other.steps, starts=starts)
 
 
 def pooled(
