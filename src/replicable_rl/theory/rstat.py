@@ -3,7 +3,7 @@ r"""How wide the bins of rSTAT are, and how many samples it takes (Theorem 2.1, 
 The rounding itself is `queries.rstat`.
 
 The empirical mean v of n samples of a query with values in [0, 1] is rounded to a bin of
-width beta whose grid is shifted by a shared offset. The tolerance tau is shared out between
+width beta whose grid starts at a shared random offset. The tolerance tau is shared out between
 sampling, tau', and rounding:
 
     midpoint form          tau = tau' + beta/2
