@@ -36,7 +36,6 @@ values and change none of those before, so that the interval holds however often
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -225,9 +224,8 @@ def measure_states(
 ) -> StateAgreement:
     """Compare policies state by state; ``policies`` holds the actions of every distinct fingerprint.
 
-    A failed run (None) agrees with nothing in any state, and nor does one whose actions have another shape than most.
+    A failed run (None) agrees with nothing in any state.
     """
-    policies, outputs = _of_one_shape(policies, outputs)
     # Seeds whose runs fell into the same classes agree in the same states: each kind is compared once.
     groups = [tuple(sorted(Counter(filter(None, group)).items())) for group in by_seed(outputs, runs_per_seed)]
     pairs = math.comb(runs_per_seed, 2)
@@ -245,14 +243,6 @@ def measure_states(
     return StateAgreement(per_state, overall, every_look(per_seed, confidence), rising)
 
 
-def _of_one_shape(policies: Mapping[str, NDArray[Any]], outputs: Outputs) -> tuple[dict[str, NDArray[Any]], Outputs]:
-    """Return the policies of the most common shape, and which run has which of them."""
-    shapes = Counter(policies[name].shape for name in (*policies, *filter(None, outputs)))
-    usual = shapes.most_common(1)[0][0]
-    kept = {name: policy for name, policy in policies.items() if policy.shape == usual}
-    return kept, [output if output in kept else None for output in outputs]
-
-
 def _same_action(classes: Sequence[tuple[NDArray[Any], int]], n_states: int) -> NDArray[np.float64]:
     """Return, for every state, how many pairs of runs take the same action; classes are (policy, runs)."""
     same = np.zeros(n_states)
@@ -262,30 +252,6 @@ def _same_action(classes: Sequence[tuple[NDArray[Any], int]], n_states: int) -> 
         alike = (actions[:i] == actions[i]).all(axis=2)
         same += size * (size - 1.0) / 2.0 + size * (sizes[:i] @ alike)
     return same
-
-
-def measure_distance(
-    policies: Mapping[str, NDArray[Any]], outputs: Outputs, runs_per_seed: int, confidence: float, tolerance: float
-) -> Estimate:
-    """Return how often the actions of two runs are nowhere further apart than ``tolerance``, for every look.
-
-    >>> actions = {"a": np.array([[0.0], [1.0]]), "b": np.array([[0.01], [1.3]])}
-    >>> float(measure_distance(actions, ["a", "b", "a", "a"], 2, 0.95, 0.1))
-    0.5
-    """
-    policies, outputs = _of_one_shape(policies, outputs)
-    close: dict[tuple[str, str], bool] = {}
-    per_seed = []
-    for group in by_seed(outputs, runs_per_seed):
-        number = 0
-        for pair in itertools.combinations([output for output in group if output is not None], 2):
-            if pair not in close:
-                first, second = (policies[output].astype(np.float64) for output in pair)
-                with np.errstate(invalid="ignore"):  # equal infinite actions have distance 0
-                    close[pair] = bool(((first == second) | (np.abs(first - second) <= tolerance)).all())
-            number += close[pair]
-        per_seed.append(number / math.comb(runs_per_seed, 2))
-    return every_look(np.array(per_seed), confidence)
 
 
 # --- logs ---------------------------------------------------------------------------------------------------------
@@ -362,14 +328,6 @@ def classes_of(outputs: Outputs, runs_per_seed: int) -> tuple[OutputClass, ...]:
             seeds[output] += times
     classes = [OutputClass(name, size, seeds[name]) for name, size in sizes.items() if name is not None]
     return tuple(sorted(classes, key=lambda same: (-same.runs, same.fingerprint)))
-
-
-def sizes_of(outputs: Outputs, runs_per_seed: int) -> Iterator[tuple[int, ...]]:
-    """Yield the sizes of the classes under every shared seed, largest first; a failed run is its own class."""
-    for group in by_seed(outputs, runs_per_seed):
-        sizes = Counter(group)
-        failed = sizes.pop(None, 0)
-        yield tuple(sorted([*sizes.values(), *[1] * failed], reverse=True))
 
 
 # --- intervals ----------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import numpy as np
 
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.audit.evidence import TrainingCode
-from replicable_rl.audit.judging import other_versions, versions
+from replicable_rl.audit.judging import versions
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.logs import Logs
@@ -429,8 +429,6 @@ def _claims(result: AuditResult) -> Iterator[Block]:
 
 def _origin(result: AuditResult) -> Iterator[Block]:
     """Yield the settings of the audit, and what its runs were made with."""
-    if versions_differ := other_versions(result.runs):
-        yield Text(versions_differ, "unsure")
     pairs: list[tuple[str, Cell]] = [
         ("shared by a pair of runs", result.evidence.shared),
         ("fresh in every run", result.fresh),

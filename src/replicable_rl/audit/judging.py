@@ -20,7 +20,6 @@ the runs have learned nothing. Each doubt is a sentence; they are shown before e
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,8 +44,6 @@ from replicable_rl.runs import (
     PromisedLoss,
     Run,
     asks_for_nothing,
-    implied,
-    made_with,
 )
 from replicable_rl.wording import number, plural, sentence
 
@@ -344,7 +341,6 @@ def doubts(result: AuditResult) -> Iterator[str]:
         _not_repeatable(result),
         result.unsampled,
         suspicion(result),
-        *_not_implied(result),
         _constant(result),
         _no_better(result),
     )
@@ -416,16 +412,6 @@ def suspicion(result: AuditResult) -> str:
     return f"All pairs are identical, {finer[0]} and all: check that train draws its data from sample_seed."
 
 
-def _not_implied(result: AuditResult) -> Iterator[str]:
-    """Say of a level that runs are the same at it and not at one that it implies."""
-    for level, other in itertools.permutations(result.agreements.values(), 2):
-        if other.level in implied(level.level) and level.same > other.same:
-            yield (
-                f"{level.same} pairs have the same {level.level} and {other.same} the same {other.level}, although "
-                f"{level.level} implies {other.level}: one of the two is not what its level says."
-            )
-
-
 def _constant(result: AuditResult) -> str:
     """Say that every policy takes one action everywhere; where losses are known, they tell what that is worth."""
     if result.mdp is not None or not result.evidence.judges_constants or "policy" not in result.levels:
@@ -462,19 +448,6 @@ def _no_better(result: AuditResult) -> str:
     return f"{start} {number(average)} on average, and it returns {number(policy.expected_return)}."
 
 
-def other_versions(runs: Sequence[Run]) -> str:
-    """Say how many runs were made by other versions, or on another platform, than are here; '' if none."""
-    here = made_with()
-    texts = [
-        f"{count} of {len(runs)} runs were made with {_differences(by, here)}"
-        for by, count in versions(runs)
-        if by != here
-    ]
-    if not texts:
-        return ""
-    return f"{'; '.join(texts)}. Two runs may differ because of that, and not because of their samples."
-
-
 def versions(runs: Sequence[Run]) -> list[tuple[Mapping[str, str], int]]:
     """Return what the runs were made with, and how many with each, the most common first."""
     by_id = {id(run.made_with): run.made_with for run in runs}  # nearly all have the same object
@@ -482,11 +455,3 @@ def versions(runs: Sequence[Run]) -> list[tuple[Mapping[str, str], int]]:
     for number_of, count in Counter(id(run.made_with) for run in runs).items():
         numbers[tuple(sorted(by_id[number_of].items()))] += count
     return [(dict(by), count) for by, count in sorted(numbers.items(), key=lambda pair: (-pair[1], pair[0]))]
-
-
-def _differences(by: Mapping[str, str], here: Mapping[str, str]) -> str:
-    """Name what differs, such as "numpy 1.26.4 (here 2.1.0)"."""
-    names = [name for name in dict.fromkeys((*here, *by)) if by.get(name) != here.get(name)]
-    return ", ".join(
-        f"{name} {by.get(name, 'that is not recorded')} (here {here.get(name, 'not installed')})" for name in names
-    )

@@ -6,18 +6,15 @@ import os
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from replicable_rl.audit.agreement import (
     Agreement,
-    Estimate,
     OutputClass,
     StateAgreement,
     classes_of,
-    measure_distance,
-    sizes_of,
 )
 from replicable_rl.audit.document import document_of
 from replicable_rl.audit.evidence import AuditSpec, Evidence, Repeat, SeveralLogs
@@ -37,19 +34,16 @@ from replicable_rl.audit.judging import (
     unsampled,
 )
 from replicable_rl.audit.rows import json_of
-from replicable_rl.canonical import Json, json_text
+from replicable_rl.canonical import Json
 from replicable_rl.display import described
-from replicable_rl.errors import InvalidInput, check_in_open_interval, check_real
-from replicable_rl.files import write_csv, write_text
+from replicable_rl.errors import InvalidInput, check_in_open_interval
+from replicable_rl.files import write_csv
 from replicable_rl.logs import Logs
 from replicable_rl.problem.table import Labels, TabularMDP
 from replicable_rl.report import Block, Documented
 from replicable_rl.runs import OWN, Claim, Claims, LibraryClaim, ObjectSpec, Run, in_order, level_of, usual_level
 from replicable_rl.store import RunStore
 from replicable_rl.wording import brief, plural
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,24 +226,6 @@ class AuditResult(Documented):
         """What the runs of training code earned, where ``evaluate`` measured it; None otherwise."""
         return measure_returns(self.runs, self.spec)
 
-    def within(self, tolerance: float) -> Estimate:
-        """Return how often the actions of two runs are no further apart than ``tolerance``, on every observation.
-
-        It says nothing about identity, which :meth:`agreement` does, and suits actions that are numbers of a scale.
-
-        >>> import replicable_rl as rr
-        >>> def train(shared_seed, sample_seed):
-        ...     gain = 1.0 + np.random.default_rng(sample_seed).normal(0.0, 0.01)
-        ...     return lambda observation: gain * observation
-        >>> result = rr.audit_callable(train, shared_seeds=20, probe=[-1.0, 0.5, 1.0])
-        >>> result.agreement("policy").same, float(result.within(0.1))
-        (0, 1.0)
-        """
-        rule = "a number that is not negative"
-        tolerance = check_real("within", "tolerance", tolerance, low=0.0, high=1e300, rule=rule)
-        R, confidence = self.spec.runs_per_seed, self.spec.confidence
-        return measure_distance(self.outputs("policy"), self.prints("policy"), R, confidence, tolerance)
-
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """Which claims are refuted or empty, and why the numbers may say nothing: nothing was sampled or learned."""
@@ -307,10 +283,6 @@ class AuditResult(Documented):
             self._cache[key] = classes_of(self.prints(key[1]), self.spec.runs_per_seed)
         classes: tuple[OutputClass, ...] = self._cache[key]
         return classes
-
-    def class_sizes(self, level: str | None = None) -> dict[int, tuple[int, ...]]:
-        """Return, for every shared seed, the sizes of its classes, largest first; a failed run is its own class."""
-        return dict(zip(self.spec.seeds, sizes_of(self.prints(level), self.spec.runs_per_seed), strict=True))
 
     @cached_property
     def states(self) -> StateAgreement:
@@ -398,24 +370,9 @@ class AuditResult(Documented):
             rows.append(row | {"seconds": run.seconds} if timing else row)
         return rows
 
-    def to_pandas(self, *, timing: bool = True) -> pd.DataFrame:
-        """Return :meth:`rows` as a data frame (needs pandas)."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise InvalidInput("to_pandas: pandas is not installed. Run pip install pandas, or use to_csv.") from None
-        frame = pd.DataFrame(self.rows(timing=timing))
-        for seed in {"shared_seed", "sample_seed"} & set(frame):
-            frame[seed] = frame[seed].astype("uint64")  # whole numbers of 64 bits
-        return frame
-
     def to_csv(self, path: str | os.PathLike[str], *, timing: bool = False) -> None:
         """Write :meth:`rows` to a file, whole or not at all."""
         write_csv(path, self.rows(timing=timing))
-
-    def save_json(self, path: str | os.PathLike[str], *, timing: bool = False) -> None:
-        """Write :meth:`to_json` to a file, whole or not at all."""
-        write_text(path, json_text(self.to_json(timing=timing), indent=1))
 
     # --- inside ----------------------------------------------------------------------------------
 

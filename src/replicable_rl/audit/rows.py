@@ -1,4 +1,4 @@
-"""An audit as data: everything found, as JSON."""
+"""An audit as JSON: everything found, for programs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.audit.document import process_sentence
-from replicable_rl.audit.judging import suspicion, versions
+from replicable_rl.audit.judging import versions
 from replicable_rl.canonical import Json, to_json
 
 if TYPE_CHECKING:
@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
 def json_of(result: AuditResult, *, timing: bool) -> dict[str, Json]:
     """Return everything found, as JSON; seeds and samples are strings, for they may pass 2**53."""
-    spec = result.spec
+    spec, returns, accuracy, logs = result.spec, result.returns, result.accuracy, result.logs
     data: dict[str, Json] = {
         "format": "replicable-rl audit",
         "version": 1,
-        **_logs_json(result),
         "problem": result.problem.to_json(),
         "algorithm": result.algorithm.to_json(),
         "sampler": spec.evidence.drawn_by,
@@ -29,96 +28,61 @@ def json_of(result: AuditResult, *, timing: bool) -> dict[str, Json]:
         "runs_per_seed": spec.runs_per_seed,
         "runs": {"asked": result.runs_asked, "there": len(result.runs)},
         "seed": str(spec.seed),
-        "confidence": spec.confidence,
-        "rho": result.rho,
-        "require": spec.require,
+        **{name: vars(spec)[name] for name in ("confidence", "rho", "require")},
         "level": result.level,
         "randomness": {"shared": spec.evidence.shared, "fresh": result.fresh},
-        **_training_json(result),
+        "warnings": list(result.warnings),
         "unsampled": result.unsampled or None,
-        "suspicion": suspicion(result) or None,
+        "refuted": list(result.refuted),
+        "returns": None,
+        "accuracy": None if accuracy is None else {**to_json(accuracy), "share": accuracy.share.to_json()},
         "made_with": [{"runs": runs, **by} for by, runs in versions(result.runs)],
         "samples": None if result.samples is None else str(result.samples),
         "claims": [claims.to_json() for claims in dict.fromkeys(run.claims for run in result.runs if not run.error)],
-        "refuted": list(result.refuted),
-        "levels": {level: _level_json(result, level) for level in result.levels},
+        "levels": {level: _level(result, level) for level in result.levels},
         "failures": [
-            {"shared_seed": str(run.shared_seed)}
+            {"shared_seed": str(run.shared_seed), "run": run.key, "error": run.error}
             | {name: str(sample) for name, sample in result.evidence.sample_of(run).items()}
-            | {"run": run.key, "error": run.error}
             for run in result.failures
         ],
     }
+    if logs is not None:
+        data["logs"] = {"differ": logs.differ, "sentence": process_sentence(logs), **to_json(logs)}
+    if returns is not None:
+        per_run = [None if mean is None else _finite(mean) for mean in returns.per_run]
+        uniform = None if returns.uniform is None else _finite(returns.uniform)
+        data["returns"] = {"mean": _finite(returns.mean), "per_run": per_run, "uniform": uniform}
     if "policy" in result.levels:
-        data |= _policy_json(result)
+        data |= _policies(result)
     return data | {"seconds": result.seconds} if timing else data
 
 
-def _logs_json(result: AuditResult) -> dict[str, Json]:
-    if result.logs is None:
-        return {}
-    process = {"differ": result.logs.differ, "sentence": process_sentence(result.logs), **to_json(result.logs)}
-    return {"logs": process}
-
-
-def _level_json(result: AuditResult, level: str) -> dict[str, Json]:
+def _level(result: AuditResult, level: str) -> dict[str, Json]:
     agreement = result.agreement(level)
+    names = ("every_look", "modal_share", "unique_share")
     return {
         "agreement": agreement.value.to_json(),
-        "every_look": agreement.every_look.to_json(),
-        "same": agreement.same,
-        "pairs": agreement.pairs,
-        "independent": agreement.independent,
-        "modal_share": agreement.modal_share.to_json(),
-        "unique_share": agreement.unique_share.to_json(),
-        "classes": [asdict(one) for one in result.classes(level)],
-        "class_sizes": {str(seed): list(sizes) for seed, sizes in result.class_sizes(level).items()},
+        **{name: vars(agreement)[name].to_json() for name in names},
+        **{name: vars(agreement)[name] for name in ("same", "pairs", "independent")},
+        "classes": [asdict(same) for same in result.classes(level)],
     }
 
 
-def _policy_json(result: AuditResult) -> dict[str, Json]:
+def _policies(result: AuditResult) -> dict[str, Json]:
     states = result.states
     differing: list[dict[str, Any]] = [
         {
-            "state": int(s),
-            "agreement": float(states.per_state[s]),
-            "actions": [{"action": action, "runs": runs} for action, runs in result.actions(int(s)).items()],
+            "state": state,
+            "agreement": float(states.per_state[state]),
+            "actions": [{"action": action, "runs": runs} for action, runs in result.actions(state).items()],
         }
-        for s in states.differing
+        for state in states.differing.tolist()
     ]
-    policies = None
-    if result.policies is not None:
-        policies = [
-            {"fingerprint": p.fingerprint, "runs": p.runs, "return": p.expected_return, "loss": p.loss}
-            | {"worst_loss": p.worst_loss, "error": p.error}
-            for p in result.policies
-        ]
-    return {
-        "actions": states.overall.to_json(),
-        "actions_every_look": states.every_look.to_json(),
-        "states": states.per_state.size,
-        "differing": differing,
-        "policies": policies,
-    }
+    policies = None if result.policies is None else [asdict(policy) for policy in result.policies]
+    looks = {"actions": states.overall.to_json(), "actions_every_look": states.every_look.to_json()}
+    return looks | {"states": states.per_state.size, "differing": differing, "policies": policies}
 
 
-def _training_json(result: AuditResult) -> dict[str, Json]:
-    """Return all of it for programs."""
-    returns, accuracy = result.returns, result.accuracy
-    data: dict[str, Json] = {"warnings": list(result.warnings), "returns": None, "accuracy": None}
-    if returns is not None:
-        per_run = [None if one is None else _estimate(one) for one in returns.per_run]
-        uniform = None if returns.uniform is None else _estimate(returns.uniform)
-        per_seed = [None if math.isnan(one) else one for one in returns.per_seed.tolist()]
-        data["returns"] = {"mean": _estimate(returns.mean), "per_seed": per_seed, "per_run": per_run}
-        data["returns"] |= {"episodes": returns.episodes, "uniform": uniform, "interval": "approximate: Student's t"}
-    if accuracy is not None:
-        data["accuracy"] = {"epsilon": accuracy.epsilon, "delta": accuracy.delta, "over": accuracy.over}
-        data["accuracy"] |= {"kept": accuracy.kept, "runs": accuracy.runs, "share": accuracy.share.to_json()}
-        data["accuracy"] |= {"met": accuracy.met}
-    return data
-
-
-def _estimate(estimate: Estimate) -> dict[str, Json]:
+def _finite(mean: Estimate) -> dict[str, Json]:
     """Return an estimate; ends that nobody knows are null."""
-    return {name: end if math.isfinite(end) else None for name, end in estimate.to_json().items()}
+    return {name: value if math.isfinite(value) else None for name, value in mean.to_json().items()}

@@ -27,7 +27,7 @@ from replicable_rl.audit.evidence import Job
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.progress import unheard
 from replicable_rl.registry import unshipped_levels
-from replicable_rl.runs import LEVELS, Level, Run, RunSpec, is_our_file, made_with
+from replicable_rl.runs import LEVELS, Level, Run, RunSpec, made_with
 from replicable_rl.store import RunStore, packed
 from replicable_rl.wording import sentence
 
@@ -37,7 +37,6 @@ Batch = tuple[int, list[Run], Contents]  # the number of the chunk, and what cam
 _PATIENCE = 0.3  # seconds of runs that a chunk brings
 _LARGEST = 2000  # runs of a chunk
 _LOOK = 1.0  # seconds between two looks of a worker at its parent
-_THROUGH = (contextlib.__file__, functools.__file__)  # our code also runs through their decorators
 
 
 class RunFailed(InvalidInput):
@@ -110,22 +109,14 @@ def _describe(error: BaseException) -> str:
 
 
 def _traceback(error: BaseException) -> str | None:
-    """Return the traceback as Python prints it, from somebody's own code on; None where all of it is ours."""
-    frames = error.__traceback__
-    while frames is not None and _leads_on(frames.tb_frame.f_code.co_filename):
-        frames = frames.tb_next
-    if frames is None:
+    """Return the traceback as Python prints it; None where our own refusal says all."""
+    if isinstance(error, InvalidInput):
         return None
     try:
-        lines = traceback.format_exception(type(error), error, frames)
+        text = "".join(traceback.format_exception(error))
     except Exception:  # an exception that cannot even be written
-        lines = [*traceback.format_tb(frames), type(error).__name__]
-    return "".join(lines).encode("utf-8", "backslashreplace").decode()
-
-
-def _leads_on(file: str) -> bool:
-    """Whether code of this package, or what it runs through, is in a file."""
-    return file in _THROUGH or is_our_file(file)
+        text = "".join(traceback.format_tb(error.__traceback__))
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 # --- what is left to make -----------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from replicable_rl.progress import bar_where_it_is_seen
 from replicable_rl.runs import UNSAID, ObjectSpec, Run, RunSpec, Status, StatusCode, exact_json, level_of
 from replicable_rl.solve import stated_unless_ours
 from replicable_rl.training import playing
-from replicable_rl.training.playing import EpisodeReturns, Observations
+from replicable_rl.training.playing import EpisodeReturns
 from replicable_rl.training.sb3 import StableBaselines3, TrainedPolicy
 from replicable_rl.wording import sentence
 
@@ -82,7 +82,7 @@ def audit_callable(
         * a `Run`;
         * a function of one observation, evaluated on ``probe``; or
         * weights: bytes, or a mapping of names to arrays such as a ``state_dict``, compared bit by bit.
-    probe : array, dict of arrays, or list of dicts, optional
+    probe : array, optional
         Observations on which functions are compared: two runs have the same policy when they act alike
         on all of them, and ``result.states.overall`` says on how many they do. `visited_observations` collects some.
     evaluate : callable, optional
@@ -324,7 +324,7 @@ def _settings_of(
     train: Any,
     version: object,
     params: Mapping[str, Json] | None,
-    probe: Observations | None,
+    probe: NDArray[Any] | None,
     evaluate: Any,
     *,
     in_store: bool,
@@ -376,7 +376,7 @@ class TrainJob(Job):
     def __init__(
         self,
         train: Callable[[int, int], Any],
-        observations: Observations | None,
+        observations: NDArray[Any] | None,
         mdp: TabularMDP | None,
         evaluate: Callable[..., Any] | None = None,
     ) -> None:
@@ -423,12 +423,10 @@ class TrainJob(Job):
             raise InvalidInput(
                 "train: returned a function of observations. Pass probe=... (--probe), observations to compare on."
             )
-        n, whole = playing.length(self.observations), isinstance(policy, TrainedPolicy)
-        copied = playing.first(self.observations, n)  # a policy may change what it is given
+        n, whole = len(self.observations), isinstance(policy, TrainedPolicy)
+        copied = self.observations.copy()  # a policy may change what it is given
         try:
-            actions = np.asarray(
-                policy(copied) if whole else [policy(observation) for observation in playing.each(copied)]
-            )
+            actions = np.asarray(policy(copied) if whole else list(map(policy, copied)))
         except ValueError as error:
             if "inhomogeneous" not in str(error):
                 raise

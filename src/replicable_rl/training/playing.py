@@ -1,7 +1,6 @@
 """Playing a policy in a Gymnasium environment: what it earns, and which observations it meets.
 
-Functions are compared on a *probe set*: an array with a first axis over observations (numbers, vectors, images), or,
-for environments whose observations are dictionaries, a dictionary of such arrays, all equally long.
+Functions are compared on a *probe set*: an array with a first axis over observations (numbers, vectors, images).
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import copy
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from replicable_rl.audit.evidence import derived_seed
-from replicable_rl.canonical import array_digest, json_text
+from replicable_rl.canonical import array_digest
 from replicable_rl.errors import InvalidInput, check_integer, check_real, shown
 from replicable_rl.problem.environments import first_observation, make_env, take_step, versioned_id
 from replicable_rl.runs import ObjectSpec, Run, Setting
@@ -26,7 +25,6 @@ from replicable_rl.runs import ObjectSpec, Run, Setting
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Observations = Any  # an array, or a dictionary of arrays
 
 MAX_SEED_32 = 2**32 - 1  # what NumPy's old generators, PyTorch and many environments take
 _LONGEST = 10_000  # steps of an episode that nothing else ends
@@ -48,8 +46,6 @@ class EpisodeReturns(Setting):
         Keywords of ``gymnasium.make``.
     gamma : float
         The discount of rewards, 1 for plain sums.
-    max_steps : int
-        Steps after which an episode ends that does not end by itself.
 
     Notes
     -----
@@ -69,7 +65,6 @@ class EpisodeReturns(Setting):
     episodes: int = 20
     env_options: Mapping[str, Any] | None = None
     gamma: float = 1.0
-    max_steps: int = _LONGEST
 
     id: ClassVar[str] = "episodes-v1"
 
@@ -82,14 +77,13 @@ class EpisodeReturns(Setting):
             "env_options": dict(self.env_options or {}) or None,
             "episodes": check_integer(owner, "episodes", self.episodes, low=1, high=10**6),
             "gamma": check_real(owner, "gamma", self.gamma, low=0.0, high=1.0, rule="a discount from 0 to 1"),
-            "max_steps": check_integer(owner, "max_steps", self.max_steps, low=1, high=10**9),
         }
         ObjectSpec(owner, dict(self.env_options or {}))  # refuses what no identity can say
         for name, value in normal.items():
             object.__setattr__(self, name, value)
 
     def __hash__(self) -> int:
-        return hash((self.env, self.episodes, self.gamma, self.max_steps))  # options may be lists
+        return hash((self.env, self.episodes, self.gamma))  # options may be lists
 
     def __call__(self, policy: Any, seed: int) -> NDArray[np.float64]:
         """Return the returns of the episodes of a policy."""
@@ -103,7 +97,7 @@ class EpisodeReturns(Setting):
         owner = type(self).__name__
         seed = check_integer(owner, "seed", seed, low=0, high=MAX_SEED_32)
         earned, weight, done = np.zeros(episodes), 1.0, 0
-        for _, reward, ended in _steps(owner, self.env, self.env_options, policy, seed, self.max_steps):
+        for _, reward, ended in _steps(owner, self.env, self.env_options, policy, seed):
             earned[done] += weight * reward
             weight *= self.gamma
             if ended:
@@ -120,7 +114,7 @@ def visited_observations(
     n: int = 200,
     seed: int = 0,
     env_options: Mapping[str, Any] | None = None,
-) -> Observations:
+) -> NDArray[Any]:
     """Collect observations that a policy meets: a probe set for `audit_callable`.
 
     Choose the policy before the audit, and one that is not among its runs, such as a run with another seed: policies
@@ -141,8 +135,8 @@ def visited_observations(
 
     Returns
     -------
-    array or dict of arrays
-        With a first axis over observations; a dictionary for an environment whose observations are dictionaries.
+    array
+        With a first axis over observations.
 
     Examples
     --------
@@ -155,7 +149,7 @@ def visited_observations(
     n = check_integer(owner, "n", n, low=1, high=10**7)
     seed = check_integer(owner, "seed", seed, low=0, high=MAX_SEED_32)
     distinct: dict[str, Any] = {}
-    for step, (observation, _, _) in enumerate(_steps(owner, env, env_options, policy, seed, _LONGEST)):
+    for step, (observation, _, _) in enumerate(_steps(owner, env, env_options, policy, seed)):
         distinct.setdefault(digest(check_probe(owner, [observation])), observation)
         if len(distinct) == n or step >= _PATIENCE * n:
             break
@@ -164,7 +158,7 @@ def visited_observations(
 
 def first_steps(env: str, env_options: Mapping[str, Any] | None, seed: int, steps: int) -> list[str]:
     """Return digests of what an environment shows under a seed, in steps with actions that do not depend on it."""
-    shown_steps = _steps("audit_callable", env, env_options, None, seed, _LONGEST, actions=0)
+    shown_steps = _steps("audit_callable", env, env_options, None, seed, actions=0)
     return [
         f"{digest(check_probe('audit_callable', [observation]))} {reward} {ended}"
         for observation, reward, ended in itertools.islice(shown_steps, steps)
@@ -177,7 +171,6 @@ def _steps(
     options: Mapping[str, Any] | None,
     policy: Any,
     seed: int,
-    longest: int,
     *,
     actions: int | None = None,
 ) -> Iterator[tuple[Any, float, bool]]:
@@ -196,7 +189,7 @@ def _steps(
                 if not math.isfinite(reward):
                     raise InvalidInput(f"{owner}: rewards must be finite numbers, got {reward}.")
                 taken += 1
-                ended = terminated or truncated or taken >= longest
+                ended = terminated or truncated or taken >= _LONGEST
                 yield before, reward, ended
                 if ended:
                     observation, taken = first_observation(owner, env), 0
@@ -273,70 +266,22 @@ def _made(owner: str, env: Any, options: Any) -> Any:
 # --- probe sets -----------------------------------------------------------------------------------------------------
 
 
-def check_probe(owner: str, probe: Any) -> Observations:
-    """Return a probe set in its one form: an array, or a dictionary of arrays; a list of dictionaries is stacked.
-
-    >>> check_probe("audit", [{"image": [[0, 1]], "speed": 0.5}, {"image": [[2, 3]], "speed": 0.1}])["image"].shape
-    (2, 1, 2)
-    """
-    if isinstance(probe, (list, tuple)) and probe and all(isinstance(row, Mapping) for row in probe):
-        probe = _stacked_mappings(owner, probe)
-    if not isinstance(probe, Mapping):
-        return _array(owner, "probe", probe)
-    named = {str(name): _array(owner, f"probe[{name!r}]", probe[name]) for name in sorted(probe, key=str)}
-    lengths = {name: len(array) for name, array in named.items()}
-    if not named or len(set(lengths.values())) > 1 or len(named) < len(probe):
-        raise InvalidInput(
-            f"{owner}: probe must have, under every name, one entry for each observation, got {lengths or 'no names'}."
-        )
-    return named
-
-
-def length(probe: Observations) -> int:
-    """Return how many observations there are."""
-    return len(next(iter(probe.values()))) if isinstance(probe, dict) else len(probe)
-
-
-def each(probe: Observations) -> Iterator[Any]:
-    """Yield the observations one by one."""
-    for i in range(length(probe)):
-        yield {name: array[i] for name, array in probe.items()} if isinstance(probe, dict) else probe[i]
-
-
-def first(probe: Observations, n: int) -> Observations:
-    """Return a copy of the first observations."""
-    return {name: array[:n].copy() for name, array in probe.items()} if isinstance(probe, dict) else probe[:n].copy()
-
-
-def digest(probe: Observations) -> str:
-    """Return the digest by which the identity of a run knows what it was asked."""
-    if isinstance(probe, dict):
-        return array_digest(f"probe {json_text(list(probe))}", *probe.values())
-    return array_digest("probe", probe)
-
-
-def _array(owner: str, name: str, value: Any) -> NDArray[Any]:
+def check_probe(owner: str, probe: Any) -> NDArray[Any]:
+    """Return a probe set as an array of numbers with a first axis over observations."""
     try:
-        array = np.asarray(value)
+        array = np.asarray(probe)
     except Exception:  # rows of several lengths, and whatever somebody's object raises
         array = np.asarray(None)
-    if isinstance(value, np.ma.MaskedArray) or array.dtype.kind not in "iufb" or not array.ndim or not array.size:
-        rule = "an array of one observation or more"
-        raise InvalidInput(f"{owner}: {name} must be {rule}, got {shown(value)}.")
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise InvalidInput(f"{owner}: {name} must hold numbers, got NaN.")
+    whole = array.dtype.kind in "iub" or (array.dtype.kind == "f" and not np.isnan(array).any())
+    if isinstance(probe, np.ma.MaskedArray) or not whole or not array.ndim or not array.size:
+        rule = "an array of one observation or more, of numbers"
+        raise InvalidInput(f"{owner}: probe must be {rule}, got {shown(probe)}. Flatten observations that have parts.")
     return array
 
 
-def _stacked_mappings(owner: str, observations: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    names = set(observations[0])
-    for i, one in enumerate(observations):
-        if set(one) != names:
-            raise InvalidInput(
-                f"{owner}: observations must have the same names, got {shown(sorted(map(str, one)))} in number {i} and "
-                f"{shown(sorted(map(str, names)))} in number 0."
-            )
-    return {name: [one[name] for one in observations] for name in names}
+def digest(probe: NDArray[Any]) -> str:
+    """Return the digest by which the identity of a run knows what it was asked."""
+    return array_digest("probe", probe)
 
 
 # --- generators of other people's code ------------------------------------------------------------------------------

@@ -278,10 +278,7 @@ class TrainedPolicy:
 
     def __call__(self, observations: Any) -> NDArray[Any]:
         """Return the actions."""
-        if isinstance(observations, Mapping):
-            array: Any = {name: np.asarray(part) for name, part in observations.items()}
-        else:
-            array = np.asarray(observations)
+        array = np.asarray(observations)
         space = self.model.observation_space
         if isinstance(space, _library("gymnasium").spaces.Discrete):
             whole = array.dtype.kind in "iu" and bool(((array >= space.start) & (array < space.start + space.n)).all())
