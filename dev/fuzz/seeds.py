@@ -53,17 +53,17 @@ def _write_store(path: Path) -> None:
 
 def _read_store(path: Path) -> set[str]:
     """Return every record of a store as text."""
-    found: set[str] = set()
+    records: set[str] = set()
     with RunStore(path) as store:
         specs: list[AuditSpec] = audits_of(store)
-        found |= {json.dumps(to_json(spec), sort_keys=True) for spec in specs}
+        records |= {json.dumps(to_json(spec), sort_keys=True) for spec in specs}
         families: list[RunFamily] = [family for family, _ in store.families()]
         for family in families:
             for run in store.runs(family).values():
-                found.add(json.dumps([run.to_json(), run.seconds, run.error], sort_keys=True, default=str))
+                records.add(json.dumps([run.to_json(), run.seconds, run.error], sort_keys=True, default=str))
                 for level in run.outputs:
                     run.output(level)
-    return found
+    return records
 
 
 def _write_plan(path: Path) -> None:
