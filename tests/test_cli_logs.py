@@ -128,7 +128,7 @@ FEW = ("--start", "256", "--most", "512", "--shared-seeds", "200")
 
 def test_a_diagnosis_is_printed_and_kept_as_a_page(run: Run) -> None:
     printed = run.good("diagnose", "one.csv", *COLUMNS, "--resamples", "4", "--report", "page.html")
-    assert re.search(r"^ +home +go$", printed, re.MULTILINE)
+    assert re.search(r"^ *home +go$", printed, re.MULTILINE)
     assert max(map(len, printed.splitlines())) <= 80
     assert "<html" in Path("page.html").read_text()
     data = rr.from_transitions("one.csv", gamma=0.9, done="left", reward_range=(0, 1))

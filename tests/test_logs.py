@@ -1,4 +1,4 @@
-"""Logs become counts: names, ends, episodes, bins, and what is refused, alike in every kind of source."""
+"""Logs become counts: names, ends, episodes, bins, several logs, and what is refused, alike in every kind of source."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import datetime
 import gzip
 import json
 import math
-import uuid
 import warnings
 from collections.abc import Callable
 from decimal import Decimal
@@ -20,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.logs import counting, from_transitions, same_process
+from replicable_rl.logs import counting, from_transitions
 from replicable_rl.logs.process import END
 
 pytestmark = pytest.mark.usefixtures("one_database")
@@ -36,18 +35,18 @@ LOG: Log = {
 TWO: Log = {"state": ["a", "b"], "action": ["x", "y"], "reward": [1.0, 0.0], "next_state": ["b", "a"]}
 
 
-def text_of(log: Log, separator: str = ",") -> str:
+def text_of(log: Log) -> str:
     rows = [list(log), *zip(*log.values(), strict=True)]
-    return "".join(separator.join("" if one is None else str(one) for one in row) + "\n" for row in rows)
+    return "".join(",".join("" if one is None else str(one) for one in row) + "\n" for row in rows)
 
 
 def refused(source: Any, **options: Any) -> str:
     with pytest.raises(rr.InvalidInput) as refusal:
         from_transitions(source, **{"gamma": 0.9, **options})
-    said = str(refusal.value)
-    assert "\n" not in said
-    assert len(said) < 700
-    return said
+    message = str(refusal.value)
+    assert "\n" not in message
+    assert len(message) < 700
+    return message
 
 
 def _csv(log: Log, folder: Path) -> Any:
@@ -73,8 +72,8 @@ def _parquet(log: Log, folder: Path) -> Any:
 
 def _parts(log: Log, folder: Path) -> Any:
     """Two files of Parquet."""
+    (folder / "parts").mkdir(exist_ok=True)
     for i, part in enumerate((slice(0, 1), slice(1, None))):
-        (folder / "parts").mkdir(exist_ok=True)
         pl.DataFrame(log, strict=False)[part].write_parquet(folder / "parts" / f"{i}.parquet")
     return folder / "parts"
 
@@ -136,8 +135,7 @@ def test_counts_are_those_of_the_rows() -> None:
 
 @pytest.mark.parametrize("distinct", [3, 5000])
 def test_the_digest_does_not_depend_on_order_or_threads(distinct: int, tmp_path: Path) -> None:
-    rng = np.random.default_rng(3)
-    log = long_log(200_000)
+    rng, log = np.random.default_rng(3), long_log(200_000)
     log["reward"] = np.round(log["reward"] * distinct) / distinct * 0.1  # no sums of these are exact in floats
     digests = set()
     for _ in range(3):
@@ -145,11 +143,9 @@ def test_the_digest_does_not_depend_on_order_or_threads(distinct: int, tmp_path:
         path = _parquet({name: column[order] for name, column in log.items()}, tmp_path)
         digests.add(from_transitions(path, **NAMES).sample.digest)
     assert len(digests) == 1
-    data = from_transitions(log, **NAMES)
-    pair = log["state"] * 3 + log["action"]
-    assert np.allclose(
-        data.counts.rewards_above(0.0), np.bincount(pair, weights=log["reward"], minlength=15), rtol=1e-12
-    )
+    data, pair = from_transitions(log, **NAMES), log["state"] * 3 + log["action"]
+    by_hand = np.bincount(pair, weights=log["reward"], minlength=15)
+    assert np.allclose(data.counts.rewards_above(0.0), by_hand, rtol=1e-12)
     changed = {**log, "reward": np.where(np.arange(200_000) == 7, 0.05, log["reward"])}
     assert from_transitions(changed, **NAMES).sample != data.sample
 
@@ -162,26 +158,9 @@ def test_two_logs_of_one_process_are_two_samples_of_one_problem(tmp_path: Path) 
     assert from_transitions(long_log(seed=1), **{**NAMES, "gamma": 0.8}).spec != one.spec
     parts = one.split(3, seed=1)
     assert sum(part.rows for part in parts) == one.rows
-    np.testing.assert_array_equal(parts[0].visits + parts[1].visits + parts[2].visits, one.visits)
+    np.testing.assert_array_equal(sum(part.visits for part in parts), one.visits)
     rr.save(one, tmp_path / "log.npz")
     assert rr.load(tmp_path / "log.npz") == one
-
-
-def test_two_processes_are_told_apart_and_one_is_not() -> None:
-    alarms = 0
-    for seed in range(30):
-        one, two = (from_transitions(long_log(5_000, seed=100 + 2 * seed + i), **NAMES) for i in (0, 1))
-        found = same_process(one, two)
-        assert found is not None
-        alarms += found.p_value < 0.01
-    assert alarms <= 4  # 0.3 are expected; more than 4 come with probability 1e-5
-    shares = np.random.default_rng(1).dirichlet(np.ones(5), size=(5, 3))[0, 0]
-    changed = shares + np.where(np.arange(5) == shares.argmax(), -0.1, 0.1 / 4)
-    three = from_transitions(long_log(100_000, seed=7, first_row=changed), **NAMES)
-    found = same_process(from_transitions(long_log(100_000, seed=8), **NAMES), three)
-    assert found is not None
-    assert found.p_value < 1e-6
-    assert (found.state, found.action) == (0, 0)
 
 
 @pytest.mark.parametrize("many", [2, 1200])
@@ -191,10 +170,10 @@ def test_huge_rewards_get_a_sentence_and_no_warning(many: int) -> None:
         warnings.simplefilter("error")
         data = from_transitions(log | {"reward": np.linspace(-1.0, 1.0, many) * 1e308}, gamma=0.9)
         assert str(data.summary())
-        assert sum(part.rows for part in data.split(2)) == many
-        for ask in (lambda: rr.diagnose(data), lambda: rr.solve(data, rr.PlugInPolicy(0.1, 0.05, 0.2), shared_seed=1)):
-            with pytest.raises(rr.InvalidInput, match=r"values beyond 64-bit numbers\. Divide the rewards"):
-                ask()
+        with pytest.raises(rr.InvalidInput, match="values beyond 64-bit numbers"):
+            rr.solve(data, rr.PlugInPolicy(0.1, 0.05, 0.2), shared_seed=1)
+    tiny: Log = {name: np.zeros(3000) for name in ("state", "action", "next_state")}
+    assert np.isfinite(from_transitions(tiny | {"reward": np.arange(3000) * 5e-324}, gamma=0.9).reward).all()
 
 
 # --- names ----------------------------------------------------------------------------------------------------------
@@ -222,7 +201,6 @@ def test_floats_that_are_whole_are_whole_numbers(source: str, tmp_path: Path) ->
     data = from_transitions(SOURCES[source](STEPS, tmp_path), **READ)
     assert data.process.states == (0, 1, 2, "(end)")
     assert data == from_transitions(STEPS | {"next_state": [1, 2, 0, 2, 0]}, **READ)
-    assert data.flaws == (0, 0, 0, 0)
     odd = from_transitions(SOURCES[source](STEPS | {"next_state": [1.0, 2.0, 0.5, 2.0, math.inf]}, tmp_path), **READ)
     assert odd == data  # what comes after the end need not be a name
     assert "the next state is missing (2 rows are wrong)" in refused(SOURCES[source](STEPS, tmp_path))
@@ -231,65 +209,55 @@ def test_floats_that_are_whole_are_whole_numbers(source: str, tmp_path: Path) ->
 def test_other_columns_of_frames() -> None:
     after: list[Any] = [1, 2, None, 2, None]
     data = from_transitions(STEPS, **READ)
-    columns: list[Any] = [
-        pd.array(after, dtype="Int64"), np.array(STEPS["next_state"], dtype=np.float32), pd.Series(after, dtype=object),
-        pd.Series([pd.NA if one is None else one for one in after], dtype=object), after,
-    ]  # fmt: skip
-    for column in columns:
-        frame = STEPS | {"next_state": column}
-        for made in (frame, pd.DataFrame(frame)) if isinstance(column, list) else (pd.DataFrame(frame),):
-            assert from_transitions(made, **READ) == data
-    assert from_transitions(STEPS | {"next_state": [None] * 5, "done": [1] * 5}, **READ).n_states == 4
+    missing = pd.Series([pd.NA if one is None else one for one in after], dtype=object)
+    for column in (pd.array(after, dtype="Int64"), np.array(STEPS["next_state"], dtype=np.float32), missing):
+        assert from_transitions(pd.DataFrame(STEPS | {"next_state": column}), **READ) == data
+    assert from_transitions(STEPS | {"next_state": after}, **READ) == data
     texts = STEPS | {"state": list("abcba"), "next_state": [NAN] * 5, "done": [True] * 5}  # a bandit
     assert from_transitions(pd.DataFrame(texts), **READ).n_states == 4
-    many = TWO | {"walk": [uuid.UUID(int=1)] * 2, "at": [datetime.timedelta(days=10), datetime.timedelta(days=9)]}
-    data = from_transitions(many, gamma=0.9, episode="walk", order="at")  # as texts they would be in another order
+    times = [datetime.datetime(2026, 1, day, tzinfo=datetime.UTC) for day in (10, 9)]  # as texts in another order
+    data = from_transitions(TWO | {"walk": ["p", "p"], "at": times}, gamma=0.9, episode="walk", order="at")
     assert data.starts is not None
     assert data.starts.tolist() == [0, 1]
     assert from_transitions(TWO | {"reward": [Decimal("1.5"), True]}, gamma=0.9).reward_range == (1.0, 1.5)
     for series, states in (
         (pd.Categorical([1, 2]), (1, 2)), (pd.Categorical(["b", "a"]), ("a", "b")), ([np.str_("a"), "b"], ("a", "b")),
-        (pl.Series(["b", "a"], dtype=pl.Categorical), ("a", "b")),
+        ([np.int8(3), 2], (2, 3)), (pl.Series(["b", "a"], dtype=pl.Categorical), ("a", "b")),
     ):  # fmt: skip
-        both = TWO | {"state": series, "next_state": series}
         frame_of = pl.DataFrame if isinstance(series, pl.Series) else pd.DataFrame
-        assert from_transitions(frame_of(both), gamma=0.9).process.states == states
+        both = frame_of(TWO | {"state": series, "next_state": series})
+        assert from_transitions(both, gamma=0.9).process.states == states
 
 
 @pytest.mark.parametrize(
     "names",
     [
         [True, False], [0.5, 1.0], [Decimal("1.10"), Decimal("2.5")], [datetime.date(2026, 1, 31)] * 2, [b"a", b"b"],
-        [datetime.datetime(2026, 1, 31)] * 2, [datetime.timedelta(days=1)] * 2, [uuid.UUID(int=1)] * 2,
-        [(1, 2), (3, 4)], [{"a": 1}, {"a": 2}], [1j, 2j], [2**64, 1], [2.0**53, 1.0], [1, "1"], [1, 2.5], ["1", b"1"],
+        [datetime.datetime(2026, 1, 31)] * 2, [(1, 2), (3, 4)], [2**64, 1], [2.0**53, 1.0], [1, "1"], ["1", b"1"],
     ],
     ids=str,
 )  # fmt: skip
 def test_what_is_neither_text_nor_whole_number_is_refused(names: list[Any], tmp_path: Path) -> None:
     log = TWO | {"state": names, "next_state": names}
     sources: list[Any] = [log, pd.DataFrame(log)]
-    if len({type(name) for name in names}) == 1 and not isinstance(
-        names[0], (tuple, dict, uuid.UUID, complex, int, datetime.timedelta)
-    ):
+    if len({type(name) for name in names}) == 1 and not isinstance(names[0], (tuple, int)):
         sources += [SOURCES[kind](log, tmp_path) for kind in ("Polars", "Arrow", "Parquet")]
-        sources.append({name: np.array(column) for name, column in log.items()})
     for source in sources:
-        said = refused(source)
-        assert "a text or a whole number" in said
-        assert "ast" in said  # it to text
+        message = refused(source)
+        assert "a text or a whole number" in message
+        assert "ast" in message  # it to text
     if not isinstance(names[0], (str, int)) or isinstance(names[0], bool):
-        with pytest.raises(rr.InvalidInput, match=r"a name must be a text or a whole number.* Cast it to text"):
+        with pytest.raises(rr.InvalidInput, match="a name must be a text or a whole number"):
             from_transitions(LOG, gamma=0.9, states=[[names[0]]] if isinstance(names[0], tuple) else names)
 
 
-@pytest.mark.parametrize("row", [1, 3999])
 @pytest.mark.parametrize(("usual", "rare"), [([1, 2], "two"), (["1", "2"], 1), ([1, 2], True), ([1, 2], (1, 2))])
-def test_a_rare_value_of_another_type_is_refused_with_its_row(usual: list[Any], rare: Any, row: int) -> None:
+def test_a_rare_value_of_another_type_is_refused_with_its_row(usual: list[Any], rare: Any) -> None:
     names = usual * 2000
-    names[row] = rare
+    names[3999] = rare
     log = {"state": names, "action": names, "reward": [0.0] * 4000, "next_state": names}
     for source in (log, pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in log.items()})):
-        assert refused(source).startswith(f"from_transitions, row {row + 1}: the state must be a text or a whole")
+        assert refused(source).startswith("from_transitions, row 4000: the state must be a text or a whole")
 
 
 @pytest.mark.parametrize(
@@ -300,7 +268,6 @@ def test_a_rare_value_of_another_type_is_refused_with_its_row(usual: list[Any], 
         (["true", "2026-01-31"], ("2026-01-31", "true")),
         (["01", "02"], ("01", "02")),
         (["12345678901234567890", "12345678901234567891"], (12345678901234567890, 12345678901234567891)),
-        (["1" * 39, "2" * 39], ("1" * 39, "2" * 39)),
     ],
 )
 def test_names_of_text_files_are_whole_numbers_if_all_are(
@@ -308,9 +275,7 @@ def test_names_of_text_files_are_whole_numbers_if_all_are(
 ) -> None:
     path = tmp_path / "log.csv"
     path.write_text(text_of({"state": labels, "action": labels, "reward": [0] * len(labels), "next_state": labels}))
-    found = from_transitions(path, gamma=0.9).process.states
-    assert found == states
-    assert list(map(type, found)) == list(map(type, states))
+    assert repr(from_transitions(path, gamma=0.9).process.states) == repr(states)
 
 
 @pytest.mark.parametrize(
@@ -320,10 +285,10 @@ def test_names_of_text_files_are_whole_numbers_if_all_are(
 def test_names_of_several_kinds_and_fractions_are_refused(one: str, two: str, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     for names in ([one, two], [two, one]):
-        path.write_text(text_of(TWO | {"state": names}))
-        assert f"{path}, line " in refused(path)
         path.write_text(text_of(TWO | {"state": names, "next_state": names}))
-        assert "declare all names as texts (states=..., actions=...)" in refused(path)
+        message = refused(path)
+        assert f"{path}, line " in message
+        assert "declare all names as texts (states=..., actions=...)" in message
     assert from_transitions(path, gamma=0.9, states=[one, two]).process.states == (one, two)
 
 
@@ -334,11 +299,8 @@ def test_late_values_count_as_early_ones(tmp_path: Path) -> None:
     path.write_text("state,action,reward,next_state\n" + many + "01,0,0,1\n")
     assert "log.csv, line 120002: the state is a text, and others are whole numbers, got '01'" in refused(path)
     path.write_text("state,action,reward,next_state\n1,0,0,2\n1.0,0,0,2\n1,0,0,2.0\n2,0,1,1\nNA,0,1,1\n")
-    data = from_transitions(path, gamma=0.9, states=["1", "1.0", "2", "2.0", "NA"])
-    assert data.n_states == 5
+    assert from_transitions(path, gamma=0.9, states=["1", "1.0", "2", "2.0", "NA"]).n_states == 5
     assert "line 6: the state is a mark of missing values, got 'NA'" in refused(path)
-    path.write_text("state,action,reward,next_state\n1,0,0,2\n1.0,0,0,2\n1,0,0,2.0\n2,0,1,1\n")
-    assert from_transitions(path, gamma=0.9).count.tolist() == [3, 1]
 
 
 def test_a_state_may_be_several_columns(tmp_path: Path) -> None:
@@ -366,35 +328,35 @@ def test_the_end_is_a_state_of_its_own() -> None:
 
 
 @with_places
-@pytest.mark.parametrize(("value", "good"), [("true", True), ("0", True), ("1.0", True), ("2", False), ("yes", False)])
-def test_an_end_is_true_or_false(source: str, value: str, good: bool, tmp_path: Path) -> None:
-    for done in (["False", value], [False, value == "true"]) if good else (["False", value],):
-        made = SOURCES[source](TWO | {"done": done}, tmp_path)
-        if good:
-            assert from_transitions(made, gamma=0.9, done="done").rows == 2
-        else:
-            assert f"{row_of(source, 2)}done must be true or false" in refused(made, done="done")
+def test_ends_and_rewards_are_true_or_false_too(source: str, tmp_path: Path) -> None:
+    plain = from_transitions(TWO, gamma=0.9)
+    for rewards in ([True, False], ["True", "false"]):
+        assert from_transitions(SOURCES[source]({**TWO, "reward": rewards}, tmp_path), gamma=0.9) == plain
+    for bad in ("yes", "1_0", "nan", "inf"):
+        message = refused(SOURCES[source]({**TWO, "reward": ["1", bad]}, tmp_path))
+        assert f"{row_of(source, 2)}the reward must be a finite number" in message
+    for value in ("true", "0", "1.0"):
+        assert from_transitions(
+            SOURCES[source](TWO | {"done": ["False", value]}, tmp_path), gamma=0.9, done="done"
+        ).rows
+    message = refused(SOURCES[source](TWO | {"done": ["False", "yes"]}, tmp_path), done="done")
+    assert f"{row_of(source, 2)}done must be true or false" in message
 
 
 @with_places
 def test_an_order_of_texts_is_one_of_numbers_or_of_times(source: str, tmp_path: Path) -> None:
     times = ["2024-01-31 09:59:00Z", "2024-01-31 09:59:00.5+00:00"]
     for steps, first in (
-        (["9", "10"], "a"), (["10", "9"], "b"), (times, "a"),
-        (times[::-1], "b"), (["2024-1-5", "2024-1-10"], "a"), (["2024-01-01 10:00+02:00", "2024-01-01 09:00Z"], "a"),
+        (["9", "10"], "a"), (["10", "9"], "b"), (times, "a"), (times[::-1], "b"), (["2024-1-5", "2024-1-10"], "a"),
+        (["2024-01-01 10:00+02:00", "2024-01-01 09:00Z"], "a"),
     ):  # fmt: skip
         made = SOURCES[source]({**TWO, "walk": [1, 1], "step": steps}, tmp_path)
         data = from_transitions(made, gamma=0.9, episode="walk", order="step")
         assert data.starts is not None
         assert data.process.states[int(data.starts.argmax())] == first
-    for steps, row in (
-        (["9", "x"], 2), (["step_9", "step_10"], 1), (["Mon", "Tue"], 1), (["31.12.2023", "01.01.2024"], 1),
-        (["12:01 AM", "01:00 AM"], 1), (["01/02/24", "02/01/24"], 1), (["9 ms", "10 ms"], 1), (["1_0", "9"], 1),
-        (["2024-01-31", "9"], 2), (["b", "a"], 1),
-    ):  # fmt: skip
-        said = refused(SOURCES[source]({**TWO, "walk": [1, 1], "step": steps}, tmp_path), episode="walk", order="step")
-        where = f"{row_of(source, row)}the order must be a number in all rows"
-        assert where in said or f"{row_of(source, 3 - row)}the order" in said
+    for steps in (["9", "x"], ["step_9", "step_10"], ["31.12.2023", "01.01.2024"], ["1_0", "9"], ["2024-01-31", "9"]):
+        made = SOURCES[source]({**TWO, "walk": [1, 1], "step": steps}, tmp_path)
+        assert "the order must be a number in all rows, or in all a time" in refused(made, episode="walk", order="step")
 
 
 @every_source
@@ -413,10 +375,8 @@ def test_flaws_of_episodes_are_counted(source: str, tmp_path: Path) -> None:
     rr.save(data, tmp_path / "log.npz")
     again = rr.load(tmp_path / "log.npz")
     assert again.summary().warnings == data.summary().warnings
-    for said in ("1 step of episodes does not go on", "1 of 4 episodes breaks off", "1 row of episodes comes after"):
-        assert said in str(again.summary())
-    assert "ends episodes" not in str(from_transitions({**log, "next_state": ["b", None] * 4}, **options).summary())
-    assert from_transitions(log, gamma=0.9, episode="game", order="step").flaws.cut == 0  # nobody says what an end is
+    for told in ("1 step of episodes does not go on", "1 of 4 episodes breaks off", "1 row of episodes comes after"):
+        assert told in str(again.summary())
 
 
 PATIENTS: Log = {
@@ -424,44 +384,40 @@ PATIENTS: Log = {
     "state": ["ill", "well", "ill", "ill", "ill", "well"], "action": ["wait", "go", "treat", "treat", "wait", "go"],
     "reward": [0.0, 1.0, 0.0, 0.25, 0.5, 1.0],
 }  # fmt: skip
+FOLLOW: Log = {"episode": "patient", "order": "day"}
 
 
 @every_source
 def test_the_next_state_is_that_of_the_next_row(source: str, tmp_path: Path) -> None:
     """Of six rows three are the last ones of their episodes."""
-    follow: Log = {"gamma": 0.9, "episode": "patient", "order": "day"}
+    follow = FOLLOW | {"gamma": 0.9}
     data = from_transitions(SOURCES[source](PATIENTS, tmp_path), **follow)
     rows = {"state": ["ill"] * 3, "action": ["wait", "treat", "treat"], "reward": [0.0, 0.25, 0.0]}
     steps = rows | {"next_state": ["ill", "well", "ill"], "patient": ["p", "p", "q"], "day": [1, 2, 1]}
     assert data == from_transitions(steps, **follow, reward_range=data.reward_range, states=data.process.states)
     assert (data.rows, data.flaws.dropped, data.flaws.broken) == (3, 3, 0)
     assert "3 last rows of episodes are left out" in str(data.summary())
-
     ends = from_transitions(SOURCES[source](PATIENTS, tmp_path), **follow, last="end")
     named = PATIENTS | {"next_state": ["ill", "", "ill", "well", "", ""], "done": [0, 1, 0, 0, 1, 1]}
     assert ends == from_transitions(named, **follow, done="done")
     assert (ends.rows, ends.flaws.dropped) == (6, 0)
-
     done = PATIENTS | {"done": [0, 1, 0, 0, 0, 1]}  # which says of p and r that they ended, and of q that it did not
     wins = from_transitions(SOURCES[source](done, tmp_path), **follow, done="done")
     assert (wins.rows, wins.flaws.dropped, wins.flaws.cut, wins.n_states) == (5, 1, 0, 3)
-    both = from_transitions(SOURCES[source](done, tmp_path), **follow, done="done", last="end")
-    assert both == ends
+    assert from_transitions(SOURCES[source](done, tmp_path), **follow, done="done", last="end") == ends
 
 
 def test_what_is_told_of_next_rows(tmp_path: Path) -> None:
-    follow: Log = {"episode": "patient", "order": "day"}
     assert "there is no column 'next_state' for the next state" in refused(PATIENTS, episode="patient")
-    assert "name episode=... and order=..." in refused(PATIENTS)
-    assert "must tell the rows of an episode apart, and 3 have" in refused(PATIENTS | {"day": [1] * 5 + [2]}, **follow)
-    assert "last must be 'drop' or 'end', got 'keep'" in refused(PATIENTS, **follow, last="keep")
-    assert "last='end' is for logs without" in refused(PATIENTS | {"next_state": ["ill"] * 6}, **follow, last="end")
+    assert "must tell the rows of an episode apart, and 3 have" in refused(PATIENTS | {"day": [1] * 5 + [2]}, **FOLLOW)
+    assert "last must be 'drop' or 'end', got 'keep'" in refused(PATIENTS, **FOLLOW, last="keep")
+    assert "last='end' is for logs without" in refused(PATIENTS | {"next_state": ["ill"] * 6}, **FOLLOW, last="end")
     bad = _csv(PATIENTS | {"state": ["ill", "well", None, "ill", "ill", "well"]}, tmp_path)
-    assert refused(bad, **follow) == f"{bad}, line 4: the state is missing. Mend the row or leave it out."
+    assert refused(bad, **FOLLOW).startswith(f"{bad}, line 4: the state is missing. ")
     bad = _csv(PATIENTS | {"state": ["ill", None, "ill", "ill", "ill", "well"]}, tmp_path)
-    assert refused(bad, **follow).startswith(f"{bad}, line 5: the next state is missing. ")
+    assert refused(bad, **FOLLOW).startswith(f"{bad}, line 5: the next state is missing. ")
     binned = {**PATIENTS, "state": [39.5, 36.5, 38.0, 38.5, 40.0, 36.0]}
-    data = from_transitions(binned, gamma=0.9, **follow, bins={"state": rr.Bins([37.0])})
+    data = from_transitions(binned, gamma=0.9, **FOLLOW, bins={"state": rr.Bins([37.0])})
     assert (data.process.states, data.flaws.dropped) == (("below 37", "37 or more"), 3)
 
 
@@ -477,22 +433,18 @@ BINS = rr.Bins([10, 20])
 
 def test_names_of_bins_are_readable_and_tell_them_apart() -> None:
     assert rr.Bins([-1, 1e-3, 1e20]).labels == ("below -1", "[-1, 0.001)", "[0.001, 1e+20)", "1e+20 or more")
-    assert len(set(rr.Bins([0.1, float(np.nextafter(0.1, 1.0)), 0.3]).labels)) == 4
     assert rr.Bins([-0.0]) == rr.Bins([0])
-    assert rr.Bins(np.array([1, 2])) == rr.Bins((1.0, 2.0))  # type: ignore[arg-type]
-    bad: list[Any] = [[], [2, 1], [1, 1], [NAN], [math.inf], "10,20", 5, None, [[1, 2]], ["1"], list(range(1001))]
-    for edges in bad:
+    for edges in ([], [2, 1], [1, 1], [NAN], [math.inf], "10,20", None, [[1, 2]], ["1"], list(range(1001))):
         with pytest.raises(rr.InvalidInput, match=r"^Bins: edges must"):
-            rr.Bins(edges)
+            rr.Bins(edges)  # type: ignore[arg-type]
 
 
 @every_source
 def test_bins_are_those_of_numpy(source: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     bins = rr.Bins(np.unique(np.round(rng.normal(size=40), 2)).tolist())
-    values = np.concatenate(
-        [rng.normal(size=300), bins.edges, np.nextafter(bins.edges, 9), np.nextafter(bins.edges, -9)]
-    )
+    beside = [np.nextafter(bins.edges, side) for side in (9, -9)]
+    values = np.concatenate([rng.normal(size=300), bins.edges, *beside])
     log = {"warm": values, "action": values, "reward": np.zeros(values.size), "next_warm": values[::-1]}
     made = SOURCES[source](log, tmp_path)
     data = from_transitions(made, **OF_WARM, bins={"warm": bins, "action": rr.Bins([0.0])})
@@ -504,7 +456,6 @@ def test_bins_are_those_of_numpy(source: str, tmp_path: Path) -> None:
 
 def test_other_edges_are_another_problem(tmp_path: Path) -> None:
     one = from_transitions(WARM, **OF_WARM, bins={"warm": BINS})
-    assert one == from_transitions(WARM, **OF_WARM, bins={"warm": rr.Bins([10.0, 20.0])})
     named = from_transitions({**WARM, "t": WARM["warm"]}, **OF_WARM | {"state": "t"}, bins={"t": BINS})
     assert named == one  # what a file calls its columns is no part of the problem
     rr.save(one, tmp_path / "log.npz")
@@ -513,152 +464,102 @@ def test_other_edges_are_another_problem(tmp_path: Path) -> None:
     two, three = (from_transitions(further, **OF_WARM, bins={"warm": rr.Bins(x)}) for x in ([10, 20], [10, 20, 30]))
     assert two.process.states == BINS.labels  # also those that were not seen
     with pytest.raises(rr.InvalidInput, match="two declared processes"):
-        same_process(two, three)
-
-
-@pytest.mark.parametrize(
-    ("changes", "bins", "said"),
-    [
-        ({}, {"warm": "quantiles"}, "must be Bins.*Edges from the data would make every log another problem"),
+        rr.logs.same_process(two, three)
+    for changes, bins, told in (
+        ({}, {"warm": "quantiles"}, "must be Bins"),
         ({}, [10, 20], "must say which column has which"),
         ({}, {"next_warm": BINS}, "Next states have the bins of the states"),
         ({"warm": ["hot"] * 6}, {"warm": BINS}, "bins need a column of numbers, got VARCHAR in 'warm'"),
-        ({"warm": np.ones(6, dtype=bool)}, {"warm": BINS}, "bins need a column of numbers, got BOOLEAN"),
-        (
-            {"warm": [1.0, NAN, 1, 1, 1, math.inf]},
-            {"warm": BINS},
-            r"row 2: the state must be a finite number.*\(2 rows",
-        ),
-    ],
-)
-def test_bins_that_do_not_fit_get_one_sentence(changes: Log, bins: Any, said: str) -> None:
-    with pytest.raises(rr.InvalidInput, match=said):
-        from_transitions({**WARM, **changes}, **OF_WARM, bins=bins)
+        ({"warm": [1.0, NAN, 1, 1, 1, math.inf]}, {"warm": BINS}, "row 2: the state must be a finite number"),
+    ):
+        assert told in refused({**WARM, **changes}, **OF_WARM, bins=bins)
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------
 
 
 @with_places
-def test_all_that_is_wrong_is_said_at_once(source: str, tmp_path: Path) -> None:
+def test_all_that_is_wrong_is_told_at_once(source: str, tmp_path: Path) -> None:
     log = {
         "state": ["a", None, "a", "b", "a", None], "action": ["x", "x", "y", None, "x", "x"],
         "reward": [1.0, 0.0, NAN, 0.0, 7.0, 0.0], "next_state": ["b", "a", "a", "c", "b", "a"],
         "done": [0, 0, 0, 0, 2, 0],
     }  # fmt: skip
-    said = refused(
-        SOURCES[source](log, tmp_path), done="done", states=["a", "b"], actions=["x", "y"], reward_range=(0, 1)
-    )
+    options: Log = {"done": "done", "states": ["a", "b"], "actions": ["x", "y"], "reward_range": (0, 1)}
+    message = refused(SOURCES[source](log, tmp_path), **options)
     for row, what in (
         (3, "the reward must be a finite number"), (5, "the reward is outside reward_range [0, 1]"),
         (2, "the state is missing (2 rows are wrong)"), (4, "the action is missing"),
         (4, "the next state is not among the 2 states"), (5, "done must be true or false, or 1 or 0, got "),
     ):  # fmt: skip
-        assert f"{row_of(source, row).split(', ')[-1]}{what}" in said
-    assert said.count("log") < 3  # a file is named once
+        assert f"{row_of(source, row).split(', ')[-1]}{what}" in message
+    assert message.count("log") < 3  # a file is named once
 
 
-def test_all_that_is_not_given_is_said_at_once(tmp_path: Path) -> None:
+def test_all_that_is_not_given_is_told_at_once(tmp_path: Path) -> None:
     source = _csv({"page": ["a"], "offer": ["b"], "reward": [0.5], "next_page": ["c"]}, tmp_path)
-    with pytest.raises(rr.InvalidInput) as refusal:
-        from_transitions(source)
+    message = refused(source, gamma=None)
     for word in ("'state'", "'action'", "'next_state'", "page, offer, reward and next_page", "gamma=..., the discount"):
-        assert word in str(refusal.value)
-    with pytest.raises(rr.InvalidInput, match="give gamma"):
-        from_transitions(LOG)
-    with pytest.raises(rr.InvalidInput, match="gamma must be a discount"):
-        from_transitions(LOG, gamma=1.0)
+        assert word in message
+    assert "give gamma" in refused(LOG, gamma=None)
+    assert "gamma must be a discount" in refused(LOG, gamma=1.0)
 
 
 BROKEN: dict[str, tuple[Any, Log, str]] = {
-    "missing column": (LOG, {"reward": "rewrd"}, r"no column 'rewrd' for the reward. Did you mean 'reward'"),
-    "unknown state": (LOG, {"states": ["home"]}, r"row 3: the state is not among the 1 states .* got 'road'"),
-    "mixed types": ({**LOG, "next_state": [1, 2, 1, 2, 1, 2]}, {}, r"must be of one type"),
-    "negative gamma": (LOG, {"gamma": -0.5}, r"gamma must be a discount in \[0, 1\), got -0.5"),
-    "lengths": ({**LOG, "reward": [0.0]}, {}, r"must have one length"),
-    "one column twice": (LOG, {"next_state": "state"}, r"state and next_state must be two columns"),
-    "an order alone": (LOG, {"order": "reward"}, r"Name episode"),
-    "a text": ({**LOG, "state": "ababab"}, {}, r"column 'state' must be a list with one entry a row"),
-    "a table": ({**LOG, "state": np.zeros((6, 2))}, {}, r"column 'state' must be a list with one entry a row"),
-    "initial": (LOG, {"initial": {"hom": 1.0}}, r"initial=... names 'hom', which is no state. Did you mean 'home'"),
-    "twice": (pd.DataFrame([[1] * 5], columns=["state", *LOG]), {}, r"two columns are called 'state'. Rename one"),
-    "too many": ({**LOG, "state": [*"abcdef"]}, {}, r"8 different states, more than 7"),
-    "a mask without names": (LOG, {"allowed": [[True, True]] * 2}, r"Give states=... and actions=... beside it"),
+    "missing column": (LOG, {"reward": "rewrd"}, "no column 'rewrd' for the reward. Did you mean 'reward'"),
+    "unknown state": (LOG, {"states": ["home"]}, "row 3: the state is not among the 1 states"),
+    "mixed types": ({**LOG, "next_state": [1, 2, 1, 2, 1, 2]}, {}, "must be of one type"),
+    "lengths": ({**LOG, "reward": [0.0]}, {}, "must have one length"),
+    "one column twice": (LOG, {"next_state": "state"}, "state and next_state must be two columns"),
+    "an order alone": (LOG, {"order": "reward"}, "Name episode"),
+    "a text": ({**LOG, "state": "ababab"}, {}, "column 'state' must be a list with one entry a row"),
+    "a table": ({**LOG, "state": np.zeros((6, 2))}, {}, "column 'state' must be a list with one entry a row"),
+    "initial": (LOG, {"initial": {"hom": 1.0}}, "initial=... names 'hom', which is no state. Did you mean 'home'"),
+    "twice": (pd.DataFrame([[1] * 5], columns=["state", *LOG]), {}, "two columns are called 'state'. Rename one"),
+    "too many": ({**LOG, "state": [*"abcdef"]}, {}, "8 different states, more than 7"),
+    "a mask without names": (LOG, {"allowed": [[True, True]] * 2}, "Give states=... and actions=... beside it"),
+    "a mask of numbers": (LOG, {"allowed": [(0, 1), (1, 1)]}, "allowed must be a file or columns of pairs"),
 }
 
 
 @pytest.mark.parametrize("kind", BROKEN)
 def test_broken_logs_get_one_sentence(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "_MOST_STATES", 7)
-    content, options, said = BROKEN[kind]
-    with pytest.raises(rr.InvalidInput, match=said) as refusal:
-        from_transitions(content, **{"gamma": 0.9, **options})
-    assert "\n" not in str(refusal.value)
+    content, options, told = BROKEN[kind]
+    assert told in refused(content, **options)
 
 
-@with_places
-def test_rewards_are_numbers_or_true_and_false(source: str, tmp_path: Path) -> None:
-    plain = from_transitions(TWO, gamma=0.9)
-    assert from_transitions(SOURCES[source]({**TWO, "reward": [True, False]}, tmp_path), gamma=0.9) == plain
-    assert from_transitions(SOURCES[source]({**TWO, "reward": ["True", "false"]}, tmp_path), gamma=0.9) == plain
-    for bad in ("yes", "1_0", "nan", "inf"):
-        said = refused(SOURCES[source]({**TWO, "reward": ["1", bad]}, tmp_path))
-        assert f"{row_of(source, 2)}the reward must be a finite number" in said
-
-
-PAIRS = "state,action\nhome,go\nhome,wait\nroad,go\nroad,wait\nroad,swim\n"
+def test_without_duckdb_a_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
+    assert "pip install 'replicable-rl[logs]'" in refused(TWO)
 
 
 def test_pairs_that_are_allowed_come_from_a_file_or_a_frame(tmp_path: Path) -> None:
-    (tmp_path / "pairs.csv").write_text(PAIRS)
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("state,action\nhome,go\nhome,wait\nroad,go\nroad,wait\nroad,swim\n")
     mask = [[True, False, True], [True, True, True]]
     table = {"states": ["home", "road"], "actions": ["go", "swim", "wait"], "allowed": mask}
     expected = from_transitions(LOG, gamma=0.9, **table)  # type: ignore[arg-type]
     columns = {"state": ["home", "home", "road", "road", "road"], "action": ["go", "wait", "go", "wait", "swim"]}
-    frames = [columns, pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns)]
-    for allowed in (tmp_path / "pairs.csv", str(tmp_path / "pairs.csv"), *frames):
-        read = from_transitions(_csv(LOG, tmp_path), gamma=0.9, allowed=allowed)
-        assert read.process == expected.process
-        assert read == expected
+    for allowed in (pairs, columns, pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns)):
+        assert from_transitions(_csv(LOG, tmp_path), gamma=0.9, allowed=allowed) == expected
     ends = from_transitions({**LOG, "done": [0] * 5 + [1]}, gamma=0.9, done="done", allowed=columns)
-    assert ends.allowed.tolist() == [*mask, [True] * 3]
-    for wrong in ([(0, 1), (1, 1)], np.ones((2, 2)), [["home", "go"]], [[True], [True, False]], 1):
-        assert "allowed must be a file or columns of pairs" in refused(LOG, allowed=wrong)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (
-            "state,action\nhome,go\nroad,go\n",
-            "the action is not among the 1 actions that are declared (actions=[...] or allowed)",
-        ),
+    assert ends.support.mask.tolist() == [*mask, [True] * 3]
+    for text, told in (
+        ("state,action\nhome,go\nroad,go\n", "the action is not among the 1 actions"),
         ("state,action\nhome,go\nroad,wait\nroad,go\n", "line 3: the pair is not allowed, got ("),
         ("state,action\n", "has no rows"),
         ("room,action\nhome,go\n", "there is no column 'state' for the state. It has room and action"),
         ("state,action\nhome,\n", "line 2: the action is missing"),
-    ],
-)
-def test_wrong_lists_of_pairs(text: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "pairs.csv").write_text(text)
-    assert said in refused(_csv(LOG, tmp_path), allowed=tmp_path / "pairs.csv")
+    ):
+        pairs.write_text(text)
+        assert told in refused(_csv(LOG, tmp_path), allowed=pairs)
 
 
-# --- summaries ------------------------------------------------------------------------------------------------------
-
-
-def test_a_summary_says_what_is_missing_and_who_acted_how() -> None:
+def test_a_summary_tells_what_is_missing() -> None:
     summary = from_transitions(LOG, gamma=0.9, states=["home", "road", "sea"]).summary()
     assert (summary.rows, summary.states, summary.never_tried, summary.never_left) == (6, 3, 2, 1)
+    assert summary.behaviour.tolist() == [[2 / 3, 1 / 3], [2 / 3, 1 / 3], [0.0, 0.0]]
     assert "2 pairs never tried, such as go in sea" in str(summary)
     assert "1 state never left, such as sea" in str(summary)
-    assert "actions taken:\n  home: go 67 %, wait 33 %" in str(summary)
-    rng = np.random.default_rng(1)
-    log = {"state": rng.integers(1500, size=30_000), "action": rng.integers(9, size=30_000), "reward": [0.0] * 30_000}
-    summary = from_transitions(log | {"next_state": log["state"]}, gamma=0.9).summary()
-    lines = str(summary).splitlines()
-    start = lines.index("actions taken:")
-    assert lines[start + 6] == "  1495 more states in summary().behaviour"
-    assert all("others" in line for line in lines[start + 1 : start + 6])
-    told = json.loads(json.dumps(summary.to_json()))
-    assert (len(told["behaviour"]), told["behaviour_left_out"]) == (1000, 500)
+    assert json.loads(json.dumps(summary.to_json()))["rows"] == 6

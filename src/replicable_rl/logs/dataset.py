@@ -20,17 +20,13 @@ from replicable_rl.problem.source import Recorded, Support
 from replicable_rl.runs import Logged
 from replicable_rl.sampling import EpisodeCounts, width_of
 from replicable_rl.sampling import sums as summed
-from replicable_rl.wording import brief, p_value, percent, plural, visible
+from replicable_rl.wording import p_value, percent, plural
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from replicable_rl.problem.table import Labels
     from replicable_rl.runs import ObjectSpec
-
-
-_STATES, _ACTIONS = 5, 4  # of the behaviour, in the text
-_STATES_IN_JSON = 1000
 
 
 class Flaws(NamedTuple):
@@ -324,7 +320,6 @@ class Summary(Displayed):
         ]
         if self.change is not None:
             lines.append(f"one process over time: {p_value(self.change.p_value)} ({plural(self.change.pairs, 'pair')})")
-        lines += self._behaviour()
         return "\n".join([*lines, *(f"Warning: {warning}." for warning in self.warnings)])
 
     def __repr__(self) -> str:
@@ -332,43 +327,12 @@ class Summary(Displayed):
         sizes = [plural(self.rows, "row"), plural(self.states, "state"), plural(self.actions, "action")]
         return f"Summary({', '.join(sizes)}{wrong})"
 
-    @property
-    def _left(self) -> list[int]:
-        """The states that were left."""
-        return [int(s) for s in np.flatnonzero(self.behaviour[: self.states].any(axis=1))]
-
-    def _behaviour(self) -> list[str]:
-        """Return what was done in the first states that were left, a line each."""
-        lines = ["actions taken:"] if self._left else []
-        for s in self._left[:_STATES]:
-            often = np.argsort(-self.behaviour[s], kind="stable")[: np.count_nonzero(self.behaviour[s])].tolist()
-            first = often if len(often) <= _ACTIONS + 1 else often[:_ACTIONS]
-            taken = [f"{_name(self.process.action_names[a])} {_share(self.behaviour[s, a])}" for a in first]
-            if others := often[len(first) :]:
-                taken.append(f"{len(others)} others {_share(self.behaviour[s, others].sum())}")
-            lines.append(f"  {_name(self.process.state_names[s])}: {', '.join(taken)}")
-        more = len(self._left) - _STATES
-        return [*lines, f"  {plural(more, 'more state')} in summary().behaviour"] if more > 0 else lines
-
     def to_json(self) -> dict[str, Json]:
-        """Return the JSON form, with the behaviour in the first 1000 states; ``behaviour_left_out`` counts the others.
-
-        The behaviour is a list of states with the shares of their actions, without those that were not taken.
-        """
-        sizes = (self.rows, self.states, self.actions, self.never_tried, self.never_left, self.least, self.median)
-        names = ("rows", "states", "actions", "never_tried", "never_left", "least", "median")
-        behaviour: list[Json] = []
-        for s in self._left[:_STATES_IN_JSON]:
-            taken = np.flatnonzero(self.behaviour[s]).tolist()
-            shares: Json = {self.process.action_names[a]: float(self.behaviour[s, a]) for a in taken}
-            behaviour.append({"state": self.process.state_names[s], "actions": shares})
-        return {
-            **dict(zip(names, sizes, strict=True)),
-            "change": None if self.change is None else dict(self.change._asdict()),
-            "behaviour": behaviour,
-            "behaviour_left_out": max(0, len(self._left) - _STATES_IN_JSON),
-            "warnings": list(self.warnings),
-        }
+        """Return the JSON form, without the behaviour."""
+        change = None if self.change is None else dict(self.change._asdict())
+        left_out = ("behaviour", "process")
+        values = {name: value for name, value in vars(self).items() if name not in left_out}
+        return values | {"change": change, "warnings": list(self.warnings)}
 
 
 def summarise(data: Dataset) -> Summary:
@@ -395,19 +359,6 @@ def summarise(data: Dataset) -> Summary:
         warnings=tuple(_warnings(data, visits, never, change)),
         process=data.process,
     )
-
-
-def _name(name: str) -> str:
-    return brief(visible(" ".join(name.split())), 40)
-
-
-def _share(share: float) -> str:
-    """Return a share in per cent, with one digit more where it is below one.
-
-    >>> _share(0.3333), _share(0.00123)
-    ('33 %', '0.1 %')
-    """
-    return percent(round(float(share), 2 if share >= 0.005 else 3))
 
 
 def _warnings(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import datetime
 import glob
 import gzip
 import itertools
@@ -536,9 +537,9 @@ def _as_array(name: str, values: Any, columns: Columns, place: Callable[[int], s
     uses = [use for use in columns.uses if name in columns.of(use)]
     names = [use for use in uses if use in PARTS and name not in columns.bins]
     items = [_plain(item) for item in array.tolist()]
+    if {"episode", "order"} >= set(uses):
+        items = [_seconds(item) if isinstance(item, datetime.datetime) else item for item in items]
     typed = _typed(items, is_name=bool(names))
-    if typed is None and {"episode", "order"} >= set(uses):
-        typed = _ranked(items, is_order="order" in uses)
     if typed is not None:
         return typed
     first = next((type(item) for item in items if item is not None), str)
@@ -555,6 +556,11 @@ def _plain(item: Any) -> Any:
         return None
     plain = item.item() if isinstance(item, np.generic) else item
     return None if isinstance(plain, float) and plain != plain else plain
+
+
+def _seconds(time: datetime.datetime) -> float:
+    """Return a time as a number; one without a zone is one of UTC, or times of summer would come twice."""
+    return (time if time.tzinfo else time.replace(tzinfo=datetime.UTC)).timestamp()
 
 
 def _typed(items: Sequence[Any], is_name: bool) -> NDArray[Any] | None:
@@ -574,19 +580,6 @@ def _typed(items: Sequence[Any], is_name: bool) -> NDArray[Any] | None:
     if kinds in ({str}, {bool}):
         filled = ["" if item is None else item for item in items] if kinds == {str} else list(map(bool, items))
         return np.ma.array(np.array(filled, dtype=object if kinds == {str} else np.bool_), mask=missing)
-    return None
-
-
-def _ranked(items: Sequence[Any], is_order: bool) -> NDArray[Any] | None:
-    """Return a number for every value of an episode, or of an order, by its place; None for all that has no place."""
-    values = {item for item in items if item is not None}
-    if is_order and any(isinstance(value, (str, bytes)) for value in values):
-        return None
-    with contextlib.suppress(TypeError):
-        place = {value: i for i, value in enumerate(sorted(values) if is_order else values)}
-        return np.ma.array(
-            [place.get(item, 0) for item in items], mask=[item is None for item in items], dtype=np.int64
-        )
     return None
 
 

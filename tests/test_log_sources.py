@@ -1,19 +1,25 @@
-"""Files and frames are read as plain Python reads them, or refused in one sentence: nothing in between."""
+"""Files and frames are read as plain Python reads them, or refused in one sentence; databases have the same digests."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
 import json
 import os
+import shutil
+import socket
 import subprocess
 import sys
+import tempfile
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -24,9 +30,11 @@ import replicable_rl as rr
 from replicable_rl.logs import from_transitions
 from replicable_rl.logs import sources as log_files
 from replicable_rl.logs import sources as relation
+from replicable_rl.logs.counting import STRETCHES
 from tests.statistics import SEED
 
 pytestmark = pytest.mark.usefixtures("one_database")
+pytest.importorskip("ibis")
 
 Rows = Counter[tuple[str, str, float, str]]
 NAMES = ("state", "action", "reward", "next_state")
@@ -160,13 +168,6 @@ def test_a_file_is_read_as_python_reads_it_or_refused(name: str, tmp_path: Path)
     both = [written(tmp_path / "both" / f"{i}{file}", data) for i in range(2)]
     alone = plain(both[0]) or Counter()
     assert read(tmp_path / "both") == (alone + alone if can_be_read else None)
-
-
-def test_episodes_of_two_types_are_two(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.jsonl", LINE.replace("}", ', "e": 1}') + LINE.replace("}", ', "e": "1"}'))
-    starts = from_transitions(path, gamma=0.9, episode="e").starts
-    assert starts is not None
-    assert starts.sum() == 2
 
 
 # --- bombs ----------------------------------------------------------------------------------------------
@@ -375,56 +376,6 @@ def test_a_file_that_is_not_what_its_name_says_gets_a_sentence(name: str, data: 
         from_transitions(path, gamma=0.9)
 
 
-@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.jsonl"])
-def test_what_the_system_does_not_let_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / name
-    path.symlink_to("/proc/self/mem")  # which nobody can read from its beginning, root neither
-    for source in (path, f"{tmp_path}/*"):
-        with pytest.raises(rr.InvalidInput, match=f"^{path}: cannot be read .Input/output error"):
-            from_transitions(source, gamma=0.9)
-    closed = written(tmp_path / "closed" / "2.csv", HEADER + ROWS).parent
-    scan = os.scandir
-
-    def scandir(where: Any) -> Any:
-        if str(where) == str(closed):
-            raise PermissionError(13, "Permission denied", str(closed))
-        return scan(where)
-
-    monkeypatch.setattr(os, "scandir", scandir)
-    with pytest.raises(rr.InvalidInput, match=f"^{closed}: cannot be read .Permission denied"):
-        from_transitions(tmp_path, gamma=0.9)
-
-
-def test_sources_that_are_none(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.csv")
-    written(tmp_path / "log.xlsx", b"x")
-    (tmp_path / "folder.csv").mkdir()
-    for name in ("nothing.csv", "pipe.csv", "log.xlsx", "folder.csv", "nothing*"):
-        with pytest.raises(rr.InvalidInput, match=name.replace("*", ".")):
-            from_transitions(tmp_path / name, gamma=0.9)
-    rows = [dict(zip(LOG, row, strict=True)) for row in zip(*LOG.values(), strict=True)]
-    for source in (rows, [], None, iter(rows), {1, 2}, 5, b"log.csv", np.zeros(3, dtype=[("state", int)])):
-        with pytest.raises(rr.InvalidInput, match="from_transitions: source must be a file, a folder"):
-            from_transitions(source, gamma=0.9)
-
-
-def test_who_stops_a_query_is_not_told_of_an_error() -> None:
-    with pytest.raises(KeyboardInterrupt), relation._in_one_sentence(()):
-        raise RuntimeError("Query interrupted")  # what DuckDB makes of Ctrl-C
-    with pytest.raises(RuntimeError, match="else"), relation._in_one_sentence(()):
-        raise RuntimeError("something else")
-
-
-@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.jsonl"])
-def test_the_line_that_is_not_utf_8(name: str, tmp_path: Path) -> None:
-    good = LINE.encode() if name == "log.jsonl" else b"ab,x,1,cd\n"
-    rows = [*([] if name == "log.jsonl" else [HEADER.encode()]), *([good] * (100 + (name == "log.jsonl")))]
-    data = b"".join([*rows, good.replace(b"ab", "é".encode("latin-1")), good])
-    path = written(tmp_path / name, gzip.compress(data) if name.endswith("gz") else data)
-    with pytest.raises(rr.InvalidInput, match=rf"^{path}, line 102: is not UTF-8"):
-        from_transitions(path, gamma=0.9)
-
-
 @pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("name", ["log.csv", "log.tsv"])
 def test_the_delimiter_is_the_one_of_the_header(mark: str, name: str, tmp_path: Path) -> None:
@@ -432,20 +383,6 @@ def test_the_delimiter_is_the_one_of_the_header(mark: str, name: str, tmp_path: 
     text = f"\ufeff{header}\n" + mark.join(["0", "go", '"a ""b"",;|"', "c", "1"]) + "\n"
     data = from_transitions(written(tmp_path / name, text), gamma=0.9)
     assert data.process.states == ('a "b",;|', "c")
-
-
-def test_files_of_a_folder_may_order_their_columns(tmp_path: Path) -> None:
-    other = "next_state;reward;action;state;more\n"
-    written(tmp_path / "1.csv", HEADER + ROWS)
-    written(tmp_path / "2.csv", f"{other}cd;0;x;ef;1\n\ncd;?;x;ef;1\n")
-    with pytest.raises(rr.InvalidInput, match=r"2\.csv, line 4: the reward must be a finite number, got '\?'"):
-        from_transitions(tmp_path, gamma=0.9)
-    written(tmp_path / "2.csv", f"{other}cd;0;x;ef;1\n")
-    assert from_transitions(tmp_path, gamma=0.9).process.states == ("ab", "cd", "ef")
-    for header in ("next_state,reward,action\n", "\n" + HEADER, HEADER.replace("\n", ",state\n")):
-        written(tmp_path / "3.csv", header + "cd,0,go\n")
-        with pytest.raises(rr.InvalidInput, match=r"3\.csv.*(no column 'state'|line 1: |two columns)"):
-            from_transitions(tmp_path, gamma=0.9)
 
 
 def test_files_of_parquet_agree(tmp_path: Path) -> None:
@@ -477,3 +414,281 @@ def test_numbers_that_a_parquet_file_does_not_tell(tmp_path: Path) -> None:
         pl.DataFrame({**LOG, "state": [1.0, float("nan")], "next_state": [2.0, 1.0]}).write_parquet(path)
         with pytest.raises(rr.InvalidInput, match="row 2: the state"):
             from_transitions(path, gamma=0.9, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.jsonl"])
+def test_the_line_that_is_not_utf_8(name: str, tmp_path: Path) -> None:
+    good = LINE.encode() if name == "log.jsonl" else b"ab,x,1,cd\n"
+    rows = [*([] if name == "log.jsonl" else [HEADER.encode()]), *([good] * (100 + (name == "log.jsonl")))]
+    data = b"".join([*rows, good.replace(b"ab", "é".encode("latin-1")), good])
+    path = written(tmp_path / name, gzip.compress(data) if name.endswith("gz") else data)
+    with pytest.raises(rr.InvalidInput, match=rf"^{path}, line 102: is not UTF-8"):
+        from_transitions(path, gamma=0.9)
+
+
+def test_files_of_a_folder_may_order_their_columns(tmp_path: Path) -> None:
+    written(tmp_path / "1.csv", HEADER + ROWS)
+    written(tmp_path / "2.csv", "next_state;reward;action;state;more\ncd;0;x;ef;1\n\ncd;?;x;ef;1\n")
+    with pytest.raises(rr.InvalidInput, match=r"2\.csv, line 4: the reward must be a finite number, got '\?'"):
+        from_transitions(tmp_path, gamma=0.9)
+    written(tmp_path / "2.csv", "next_state;reward;action;state;more\ncd;0;x;ef;1\n")
+    assert from_transitions(tmp_path, gamma=0.9).process.states == ("ab", "cd", "ef")
+    written(tmp_path / "3.csv", "next_state,reward,action\ncd,0,go\n")
+    with pytest.raises(rr.InvalidInput, match=r"3\.csv.*no column 'state'"):
+        from_transitions(tmp_path, gamma=0.9)
+
+
+def test_sources_that_are_none(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "memory.csv").symlink_to("/proc/self/mem")  # which nobody can read from its beginning, root neither
+    for name in ("nothing.csv", "pipe.csv", "log.xlsx", "folder.csv", "memory.csv", "nothing*"):
+        with pytest.raises(rr.InvalidInput, match=name.replace("*", ".")):
+            from_transitions(tmp_path / name, gamma=0.9)
+    none: list[Any] = [[], None, {1, 2}, 5, b"log.csv", np.zeros(3, dtype=[("state", int)])]
+    for source in none:
+        with pytest.raises(rr.InvalidInput, match="from_transitions: source must be a file, a folder"):
+            from_transitions(source, gamma=0.9)
+
+
+# --- tables of Ibis ---------------------------------------------------------------------------------------------------
+
+STEPS_IN_ALL = 3000
+
+
+def a_log(seed: int = 0) -> dict[str, Any]:
+    """Episodes of 30 steps; rewards of few values, of many, and decimal ones; a temperature that wants bins."""
+    rng = np.random.default_rng(seed)
+    rooms = np.array(["hall", "attic", "cellar", "Ängström's"])
+    here = rng.integers(4, size=STEPS_IN_ALL + 1)
+    warm = np.round(rng.normal(15.0, 10.0, size=STEPS_IN_ALL + 1), 3)
+    return {
+        "room": rooms[here[:-1]],
+        "floor": here[:-1] // 2,
+        "move": rng.integers(3, size=STEPS_IN_ALL),
+        "pay": rng.integers(-2, 5, size=STEPS_IN_ALL) / 4,
+        "noise": rng.normal(size=STEPS_IN_ALL) * 1e-3 + rng.random(STEPS_IN_ALL) ** 20 * 7.0,
+        "price": [f"{cents // 100}.{cents % 100:02d}" for cents in rng.integers(0, 40_000, size=STEPS_IN_ALL)],
+        "next_room": rooms[here[1:]],
+        "next_floor": here[1:] // 2,
+        "warm": warm[:-1],
+        "next_warm": warm[1:],
+        "over": np.arange(STEPS_IN_ALL) % 30 == 29,
+        "game": np.arange(STEPS_IN_ALL) // 30,
+        "step": np.arange(STEPS_IN_ALL) % 30,
+    }
+
+
+TYPES = {"room": "text", "next_room": "text", "price": "numeric(12, 2)", "over": "boolean"}
+TYPES |= dict.fromkeys(("pay", "noise", "warm", "next_warm"), "double precision")
+ROOM: dict[str, Any] = {"gamma": 0.9, "state": "room", "action": "move", "reward": "pay", "next_state": "next_room"}
+BINS = {"warm": rr.Bins([0.0, 10.0, 12.345, 30.0])}
+READINGS: dict[str, dict[str, Any]] = {
+    "few rewards": {},
+    "many rewards": {"reward": "noise"},
+    "decimal rewards": {"reward": "price"},
+    "ends": {"done": "over"},
+    "episodes": {"done": "over", "episode": "game", "order": "step"},
+    "composite states": {"state": ["room", "floor"], "next_state": ["next_room", "next_floor"]},
+    "bins": {"state": "warm", "next_state": "next_warm", "bins": BINS},
+    "bins in composites": {
+        "state": ["floor", "warm"], "next_state": ["next_floor", "next_warm"], "bins": BINS, "episode": "game",
+        "order": "step",
+    },
+    "the next row": {"next_state": None, "episode": "game", "order": "step"},
+    "the next row, or the end": {"next_state": None, "episode": "game", "order": "step", "done": "over", "last": "end"},
+}  # fmt: skip
+
+
+def csv_text(log: dict[str, Any]) -> str:
+    rows = zip(*(column if isinstance(column, list) else column.tolist() for column in log.values()), strict=True)
+    return "".join(",".join(map(str, row)) + "\n" for row in [list(log), *rows])
+
+
+@pytest.fixture(scope="module")
+def csv_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log") / "log.csv"
+    path.write_text(csv_text(a_log()), encoding="utf-8")
+    return path
+
+
+@contextlib.contextmanager
+def ibis_table(log: dict[str, Any], kinds: dict[str, str] | None = None) -> Iterator[Any]:
+    """Lend a log as a table of Ibis, in a DuckDB of its own, with rows in an order of its own."""
+    import ibis
+
+    backend = ibis.duckdb.connect()
+    frame = {name: np.asarray(column) for name, column in log.items()}
+    backend.con.register("frame", frame)
+    columns = ", ".join(f'CAST("{name}" AS {(kinds or {}).get(name, "VARCHAR")}) AS "{name}"' if name in (kinds or {})
+                        else f'"{name}"' for name in log)  # fmt: skip
+    backend.con.execute(f"CREATE TABLE log AS SELECT {columns} FROM frame ORDER BY random()")
+    try:
+        yield backend.table("log")
+    finally:
+        backend.disconnect()
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_a_table_has_the_digest_of_the_file(reading: str, csv_file: Path) -> None:
+    options = ROOM | READINGS[reading]
+    with ibis_table(a_log(), {"price": "DECIMAL(12, 2)"}) as table:
+        found, read = (rr.from_transitions(source, **options) for source in (table, csv_file))
+    assert found.process == read.process
+    assert found.sample == read.sample
+    assert found.flaws.broken == read.flaws.broken
+    assert found.flaws.cut == read.flaws.cut
+    assert found.added_up == (reading in ("many rewards", "decimal rewards"))
+    assert found.early is None  # a table has no order but steps within episodes
+    assert read.early is not None
+
+
+def test_only_counts_leave_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[int] = []
+    answer = relation.Warehouse._answer
+
+    def watched(self: relation.Warehouse, query: str) -> Any:
+        found = answer(self, query)
+        fetched.append(found.num_rows)
+        return found
+
+    monkeypatch.setattr(relation.Warehouse, "_answer", watched)
+    transitions = 4 * 3 * 4
+    with ibis_table(a_log()) as table:
+        rr.from_transitions(table, **ROOM | READINGS["many rewards"])
+        assert max(fetched) <= transitions * STRETCHES  # thousands of rewards, and no more groups than stretches
+        fetched.clear()
+        rr.from_transitions(table, **ROOM | {"episode": "game", "order": "step"})
+        assert max(fetched) <= transitions * 7  # seven rewards
+
+
+def test_an_order_does_what_the_order_of_rows_does(csv_file: Path) -> None:
+    log, shuffled = a_log(), np.random.default_rng(1).permutation(STEPS_IN_ALL)
+    mixed = {name: np.asarray(column)[shuffled] for name, column in log.items()}
+    in_order = rr.from_transitions(csv_file, **ROOM, episode="game")
+    assert rr.from_transitions(mixed, **ROOM, episode="game", order="step") == in_order
+    assert in_order.flaws.broken == 0
+    assert rr.from_transitions(mixed, **ROOM, episode="game") != in_order  # so the order matters
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "told"),
+    [
+        ({"room": [None, *["hall"] * (STEPS_IN_ALL - 1)]}, {}, "state is missing"),
+        ({"pay": ["1"] * STEPS_IN_ALL}, {}, "a column of numbers, got VARCHAR in 'pay'"),
+        ({"step": ["1"] * STEPS_IN_ALL}, {"episode": "game", "order": "step"}, "order must be a column of numbers"),
+        ({"over": ["maybe"] * STEPS_IN_ALL}, {"done": "over"}, "true or false"),
+        ({"step": np.arange(STEPS_IN_ALL) % 30 // 2}, {"episode": "game", "order": "step"}, "must tell the rows"),
+        ({}, {"episode": "game"}, "have no order, and first states need one"),
+        ({}, {"next_state": "next_floor"}, "must be of one type"),
+    ],
+)
+def test_tables_that_cannot_be_read_get_one_sentence(changes: dict[str, Any], options: Any, told: str) -> None:
+    with ibis_table(a_log() | changes) as table, pytest.raises(rr.InvalidInput, match=told) as refusal:
+        rr.from_transitions(table, **ROOM | options)
+    assert "\n" not in str(refusal.value)
+    with ibis_table(a_log()) as table:
+        gone = table
+    with pytest.raises(rr.InvalidInput, match="engine of the table refuses"):
+        rr.from_transitions(gone, **ROOM)
+
+
+def test_the_halves_of_several_files_are_those_of_all_rows(tmp_path: Path) -> None:
+    log = a_log()
+    whole = rr.from_transitions(log, **ROOM, episode="game")
+    ends = [0, 1000, 1001, 2500, STEPS_IN_ALL]
+    for number in range(4):
+        part = {name: column[ends[number] : ends[number + 1]] for name, column in log.items()}
+        frame = {name: np.asarray(column) for name, column in part.items()}
+        with duckdb.connect() as connection:
+            connection.register("part", frame)
+            connection.execute(f"COPY (FROM part) TO '{tmp_path / f'{number}.parquet'}'")
+    read = rr.from_transitions(tmp_path, **ROOM, episode="game")
+    assert read == whole
+    assert (read.flaws.broken, whole.flaws.broken) == (0, 0)
+    assert read.early is not None
+    assert whole.early is not None
+    assert read.early.tolist() == whole.early.tolist()
+    assert read.early.sum() == STEPS_IN_ALL // 2
+
+
+# --- a server of PostgreSQL ------------------------------------------------------------------------
+
+
+def _programs() -> Path | None:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    on_path = shutil.which("initdb")
+    return found[-1].parent if found else Path(on_path).parent if on_path else None
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Any]:
+    """Lend a connection to a server that is started for these tests, on the loopback address."""
+    programs = _programs()
+    if programs is None:
+        pytest.skip("no PostgreSQL server is installed")
+    psycopg = pytest.importorskip("psycopg")
+    folder = Path(tempfile.mkdtemp(prefix="replicable-rl-postgres-"))
+    user: dict[str, Any] = {}
+    if os.getuid() == 0:  # a server refuses to run as root
+        shutil.chown(folder, "nobody")
+        user = {"user": "nobody"}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    data = str(folder / "data")
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
+    setup = [
+        str(programs / "initdb"),
+        "-D",
+        data,
+        "-U",
+        "tester",
+        "-A",
+        "trust",
+        "-E",
+        "UTF8",
+        "--no-sync",
+        "--locale=C",
+    ]
+    settings = [f"port={port}", "listen_addresses=127.0.0.1", f"unix_socket_directories={folder}", "fsync=off"]
+    command = [str(programs / "postgres"), "-D", data, *(word for one in settings for word in ("-c", one))]
+    server = None
+    try:
+        subprocess.run(setup, check=True, timeout=60, **quiet, **user)
+        server = subprocess.Popen(command, **quiet, **user)
+        address = f"host=127.0.0.1 port={port} user=tester dbname=postgres"
+        for _ in range(100):
+            with contextlib.suppress(psycopg.OperationalError):
+                psycopg.connect(address).close()
+                break
+            time.sleep(0.1)
+        import ibis
+
+        backend = ibis.postgres.connect(host="127.0.0.1", port=port, user="tester", database="postgres")
+        _fill(backend.con, "log", a_log(), TYPES)
+        yield backend
+        backend.disconnect()
+    finally:
+        if server is not None:
+            server.terminate()
+            server.wait(timeout=30)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fill(connection: Any, name: str, log: dict[str, Any], types: dict[str, str]) -> None:
+    columns = ", ".join(f"{column} {types.get(column, 'integer')}" for column in log)
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {name} ({columns})")
+        with cursor.copy(f"COPY {name} FROM STDIN WITH (FORMAT csv, HEADER)") as copy:
+            copy.write(csv_text(log))
+    connection.commit()
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_postgresql_counts_to_the_same_digest(reading: str, postgres: Any, csv_file: Path) -> None:
+    options = ROOM | READINGS[reading]
+    found, read = (rr.from_transitions(source, **options) for source in (postgres.table("log"), csv_file))
+    assert found.process == read.process
+    assert found.sample == read.sample
+    assert found.flaws.broken == read.flaws.broken
