@@ -101,11 +101,17 @@ def count(by: str, path: str) -> Iterator[str]:
 def diagnosed(path: str) -> Iterator[str]:
     """Do what ``replicable-rl diagnose`` does."""
     import replicable_rl as rr
+    from replicable_rl.diagnose import Diagnosis
+
+    def asked(found: Diagnosis) -> None:
+        found.data_needed(0.95)
+        found.rules()
+        found.text()
 
     tiny = rr.from_transitions({"state": [0], "action": [0], "reward": [0.0], "next_state": [0]}, gamma=0.9)
-    rr.diagnose(tiny, resamples=2).text()
+    asked(rr.diagnose(tiny, resamples=2))
     yield "imports"
-    rr.diagnose(rr.from_transitions(path, gamma=0.9)).text()
+    asked(rr.diagnose(rr.from_transitions(path, gamma=0.9)))
     yield "diagnosed"
 
 
