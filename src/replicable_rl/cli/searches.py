@@ -37,7 +37,9 @@ FigureFile = Annotated[Path | None, Option(metavar="FILE", help="Draw the result
 
 @taking(settings=("shared_seed", "resamples", "seed"), given=("epsilon", "delta", "rho", "rule", "over"), log=OF_LOGS)
 def diagnose_command(
-    path: Annotated[str, Argument(metavar="LOG", help="A file, a folder of files, or a saved .npz file of samples.")],
+    path: Annotated[
+        str, Argument(metavar="LOG", help="A .csv, .jsonl or .parquet file, a folder of them, or a saved .npz file.")
+    ],
     target: Annotated[float, Option(metavar="X", help="Agreement to find the data for.")] = 0.95,
     report: Annotated[Path | None, Option(metavar="FILE", help="Also make a page, such as page.html.")] = None,
     as_json: AsJson = False,
