@@ -622,7 +622,7 @@ class Following:
         return share, *follow_shares(self.table, *arguments)
 
     def noise(self, policy: Integers, noise: Floats) -> Floats:
-        """Return the root of the mean square of the gaps (S, A) that noise in the rewards, (S*A, K), makes."""
+        """Return the root mean square of the gaps, (S, A), of K trials whose only rewards are ``noise``, (S*A, K)."""
         value, square = np.zeros((self.n_states, noise.shape[1])), np.empty(len(noise))
         follow_noise(self.table, policy, noise, self.steps, value, np.empty_like(value), square)
         return np.sqrt(square).reshape(self.n_states, -1)
