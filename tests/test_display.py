@@ -11,10 +11,10 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.audit import Agreement, AuditResult, AuditSpec, Estimate
-from replicable_rl.display import Displayed
 from replicable_rl.logs import Dataset
 from replicable_rl.problem import Labels, Rows
 from replicable_rl.runs import ObjectSpec
+from replicable_rl.wording import Displayed
 
 HOSTILE = "<script>alert(1)</script>&\x1b[2J $x$"
 GRID = rr.make("two-goals-v1")

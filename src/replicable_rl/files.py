@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.canonical import from_json, read_npy, record_text, to_json
-from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidFile, InvalidInput, shown
-from replicable_rl.wording import visible
+from replicable_rl.wording import Displayed, visible
 
 Name = str | os.PathLike[str]
 SCHEMA = 1

@@ -65,7 +65,6 @@ from replicable_rl.canonical import (
     json_text,
     to_json,
 )
-from replicable_rl.display import Displayed, described, short, short_repr
 from replicable_rl.errors import (
     InvalidInput,
     check_choice,
@@ -78,7 +77,7 @@ from replicable_rl.errors import (
 from replicable_rl.files import Artifact, Parts
 from replicable_rl.paper import cited
 from replicable_rl.randomness import MAX_SEED
-from replicable_rl.wording import brief, listed, number
+from replicable_rl.wording import Displayed, brief, described, listed, number, short, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -30,7 +30,6 @@ from typing import Any, Self
 import numpy as np
 
 from replicable_rl.canonical import Json, array_to_bytes, canonical_json, from_record, parse_json, read_npy, to_json
-from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.files import check_regular
 from replicable_rl.runs import (
@@ -47,6 +46,7 @@ from replicable_rl.runs import (
     level_of,
     speaker,
 )
+from replicable_rl.wording import Displayed
 
 APPLICATION_ID = 0x7252_4C31  # "rRL1": what `file` and this module know a store by
 SCHEMA = 1

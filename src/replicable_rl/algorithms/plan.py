@@ -12,13 +12,12 @@ from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from replicable_rl.canonical import Json, decimal
-from replicable_rl.display import Displayed, described
 from replicable_rl.errors import InvalidInput, speaking_as
 from replicable_rl.problem.source import Source
 from replicable_rl.runs import FIXED_SEED, THIS_SEED, Algorithm, Claim, Claims, LibraryClaim, put
 from replicable_rl.theory import MAX_CALLS, Numbers, Units
 from replicable_rl.theory.numbers import ACCURACY, REPLICABILITY
-from replicable_rl.wording import apart, number
+from replicable_rl.wording import Displayed, apart, described, number
 
 SHARP_FORM = "the sharp form of "  # begins the theorem of a claim
 _COUNTS = {  # may pass the integers of JSON, and are written as text

@@ -45,8 +45,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.audit.intervals import bounded_mean, clopper_pearson, mean_at_every_look
-from replicable_rl.display import Displayed, described, short_repr
-from replicable_rl.wording import interval, share, with_interval
+from replicable_rl.wording import Displayed, described, interval, share, short_repr, with_interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

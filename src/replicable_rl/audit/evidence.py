@@ -29,7 +29,6 @@ from replicable_rl.audit.agreement import (
     measure_states_of_logs,
 )
 from replicable_rl.canonical import Json, from_record
-from replicable_rl.display import Displayed, short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
 from replicable_rl.logs import Logs
 from replicable_rl.problem.source import Source
@@ -51,6 +50,7 @@ from replicable_rl.runs import (
 )
 from replicable_rl.solve import solve_as
 from replicable_rl.store import RunStore
+from replicable_rl.wording import Displayed, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -30,7 +30,6 @@ import numpy as np
 
 from replicable_rl.audit.agreement import Estimate, OutputClass, every_look
 from replicable_rl.audit.evidence import AuditSpec
-from replicable_rl.display import described, short_repr
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning import evaluate_policy, gain, optimal_values
 from replicable_rl.problem.table import TabularMDP
@@ -45,7 +44,7 @@ from replicable_rl.runs import (
     Run,
     asks_for_nothing,
 )
-from replicable_rl.wording import number, plural, sentence
+from replicable_rl.wording import described, number, plural, sentence, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

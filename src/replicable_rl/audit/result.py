@@ -35,7 +35,6 @@ from replicable_rl.audit.judging import (
 )
 from replicable_rl.audit.rows import json_of
 from replicable_rl.canonical import Json
-from replicable_rl.display import described
 from replicable_rl.errors import InvalidInput, check_in_open_interval
 from replicable_rl.files import write_csv
 from replicable_rl.logs import Logs
@@ -43,7 +42,7 @@ from replicable_rl.problem.table import Labels, TabularMDP
 from replicable_rl.report import Block, Documented
 from replicable_rl.runs import OWN, Claim, Claims, LibraryClaim, ObjectSpec, Run, in_order, level_of, usual_level
 from replicable_rl.store import RunStore
-from replicable_rl.wording import brief, plural
+from replicable_rl.wording import brief, described, plural
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,6 @@ from replicable_rl.audit.agreement import Estimate
 from replicable_rl.audit.evidence import AuditSpec, derived_seed
 from replicable_rl.audit.intervals import mean_at_every_look
 from replicable_rl.canonical import Json, decimal
-from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.planning import evaluate_policy, optimal_values
 from replicable_rl.problem.table import TabularMDP
@@ -42,6 +41,7 @@ from replicable_rl.runs import OURS, ObjectSpec, Run, RunSpec, Status, StatusCod
 from replicable_rl.sampling import sums
 from replicable_rl.solve import plan, planned, publish, solve_as
 from replicable_rl.theory import MAX_CALLS, Units
+from replicable_rl.wording import short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from replicable_rl.canonical import Json, array_digest, json_digest
-from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, shown
 from replicable_rl.files import Artifact, Parts
 from replicable_rl.logs.process import Process

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from replicable_rl.canonical import Json, json_digest, json_text
-from replicable_rl.display import short_repr
 from replicable_rl.errors import (
     InvalidInput,
     check_integer,
@@ -30,6 +29,7 @@ from replicable_rl.errors import (
 from replicable_rl.problem.source import Support, check_gamma, check_initial, check_range
 from replicable_rl.problem.table import Labels
 from replicable_rl.runs import ObjectSpec
+from replicable_rl.wording import short_repr
 
 END = "(end)"  # the name of the state in which an episode that is done stays
 EXACT = 2**53  # whole numbers below it are floats too

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_choice, check_in_open_interval, shown, speaking_as
 from replicable_rl.logs.counting import Count
 from replicable_rl.logs.dataset import Dataset
@@ -25,7 +24,7 @@ from replicable_rl.logs.sources import PARTS, Columns, header_of, opened
 from replicable_rl.problem.source import Support, check_gamma, check_range
 from replicable_rl.progress import bar_where_it_is_seen, track
 from replicable_rl.runs import Logged, Run
-from replicable_rl.wording import brief
+from replicable_rl.wording import brief, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -40,10 +40,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_numbers, shown
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.theory.numbers import Units
+from replicable_rl.wording import short_repr
 
 _RELATIVE_TOLERANCE = 1e-10
 

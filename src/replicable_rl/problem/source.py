@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.canonical import array_digest
-from replicable_rl.display import Displayed, described
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
 from replicable_rl.runs import OURS, provider
 from replicable_rl.sampling import DRAWS, STARTS, STATED, EpisodeCounts, OutcomeCounts, Trust, sums
-from replicable_rl.wording import number
+from replicable_rl.wording import Displayed, described, number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -38,7 +38,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.canonical import array_digest
-from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_numbers, is_masked, shown
 from replicable_rl.files import Artifact, Parts, read_artifact, write_artifact
 from replicable_rl.problem.source import (
@@ -61,6 +60,7 @@ from replicable_rl.sampling import (
     sums,
     width_of,
 )
+from replicable_rl.wording import short_repr
 
 OPEN_CELLS = ".SF"  # letters of a layout whose cells show the policy
 WALL = "#"  # the letter of a cell that is no state

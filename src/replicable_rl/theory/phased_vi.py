@@ -51,11 +51,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_share
 from replicable_rl.paper import cited
 from replicable_rl.theory.numbers import ACCURACY, SLACK, Floats, check_parameters
 from replicable_rl.theory.rstat import ROUNDING, QueryNumbers, few_bits, hoeffding_samples, mean_distance
+from replicable_rl.wording import short_repr
 
 _OWNER = "theory.phased_vi"
 Target = Literal["policy", "value"]
