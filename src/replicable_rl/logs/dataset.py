@@ -19,7 +19,7 @@ from replicable_rl.problem.source import Recorded, Support
 from replicable_rl.runs import Logged
 from replicable_rl.sampling import EpisodeCounts, width_of
 from replicable_rl.sampling import sums as summed
-from replicable_rl.wording import p_value, percent, plural
+from replicable_rl.wording import Displayed, p_value, percent, plural
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
