@@ -25,7 +25,7 @@ from replicable_rl.registry import ALGORITHMS
 from replicable_rl.rules import SHIPPED, EmpiricalModel, Margin, RoundedQ, Tuning
 from replicable_rl.rules.model import threshold
 from replicable_rl.testing import PerSample
-from replicable_rl.testing.sources import Counted
+from replicable_rl.testing.sources import CountedSource
 from replicable_rl.theory.decisions import ROUNDING
 from replicable_rl.theory.phased_vi import Schedule
 from tests.statistics import ALPHA, SEED, goodness_of_fit, sampled_log
@@ -312,7 +312,7 @@ def check_run(run: rr.Run, allowed: NDArray[np.bool_]) -> None:
 def test_no_algorithm_takes_a_forbidden_action(name: str, kind: str) -> None:
     for seed in (1, 2):
         mdp = masked(seed, kind)
-        problem = Counted(mdp)
+        problem = CountedSource(mdp)
         run = rr.solve(mdp, VARIANTS[name], shared_seed=seed, sample_seed=seed)
         check_run(run, mdp.allowed)
         counted = rr.solve(problem, VARIANTS[name], shared_seed=seed, sample_seed=seed)
@@ -379,7 +379,7 @@ def test_forbidden_pairs_have_no_edges_to_keep_away_from() -> None:
         def answer(self, means: Any, *address: int, index: Any = None) -> Any:
             return means
 
-    in_python: Any = Counted(mdp)
+    in_python: Any = CountedSource(mdp)
     far = 0
     for seed in range(200):  # in some of them, only forbidden pairs are near
         query = RStat(SharedRandomness(seed), "rpvi/offset", schedule.widths)

@@ -63,14 +63,14 @@ class PerSample(Wrapped, Generative, Episodic):
         return self.own.played(count, episodes, horizon)  # type: ignore[no-any-return]
 
 
-class Counted(Wrapped, Generative, Episodic):
+class CountedSource(Wrapped, Generative, Episodic):
     """A problem that counts what is drawn from it, whatever an algorithm says that it drew.
 
     ``draws`` holds the bits of every answer, with a function that draws as much again from another generator: the
     control that tells whether fresh samples could have looked different at all.
 
     >>> import numpy as np, replicable_rl as rr
-    >>> problem = Counted(rr.make("chain-v1"))
+    >>> problem = CountedSource(rr.make("chain-v1"))
     >>> rng = np.random.default_rng(1)
     >>> _ = problem.draw(100, rng), problem.play([0] * 5, 10, 7, rng)
     >>> problem.transitions  # 100 of each of 10 pairs, and 10 episodes of 7 steps
