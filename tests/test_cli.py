@@ -267,7 +267,7 @@ def test_bad_input_is_one_line(run: Run, words: str, names: str) -> None:
 
 @pytest.mark.parametrize("place", ["full", "file/run", "x" * 400])
 def test_save_is_refused_before_the_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
-    monkeypatch.setattr(sys.modules["replicable_rl.cli.solving"], "solve", lambda *_, **__: pytest.fail("too late"))
+    monkeypatch.setattr(sys.modules["replicable_rl.cli.commands"], "solve", lambda *_, **__: pytest.fail("too late"))
     (tmp_path / "full").mkdir()
     (tmp_path / "file").write_text("mine")
     assert place in run.refused("solve", "chain-v1", QUICK, *SEEDS, "--save", tmp_path / place)
@@ -279,7 +279,7 @@ def test_bugs_are_not_called_bad_input(run: Run, monkeypatch: pytest.MonkeyPatch
     def broken(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(sys.modules["replicable_rl.cli.solving"], "problem_or_log", broken)
+    monkeypatch.setattr(sys.modules["replicable_rl.cli.commands"], "problem_or_log", broken)
     result = run("solve", "chain-v1", QUICK, *SEEDS)
     assert (result.code, result.out) == (code, "")
     assert ("Traceback" in result.err) == (code == 70)

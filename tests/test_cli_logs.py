@@ -138,9 +138,9 @@ def test_a_diagnosis_is_printed_and_kept_as_a_page(run: Run) -> None:
 
 
 def test_calibrate_exits_by_what_was_found(run: Run) -> None:
-    printed = run.good("calibrate", *PLUG_IN, *FEW, "--store", "runs.sqlite", "--figure", "a.png")
+    printed = run.good("calibrate", *PLUG_IN, *FEW, "--store", "runs.sqlite", "--report", "a.html")
     assert max(map(len, printed.splitlines())) <= 80
-    assert Path("a.png").read_bytes().startswith(b"\x89PNG")
+    assert "<html" in Path("a.html").read_text()
     assert json.loads(run.good("calibrate", *PLUG_IN, *FEW, "--store", "runs.sqlite", "--json"))["met"] is True
     assert run("calibrate", *PLUG_IN, "--rule", "greedy", "--start", "64", "--most", "64").code == 1
     assert run("calibrate", *PLUG_IN, "--start", "1e3", "--most", "1e3", "--shared-seeds", "4").code == 3
@@ -166,8 +166,7 @@ def test_compare_prints_a_table_and_recommends(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        (("calibrate", *PLUG_IN, "--figure", "a.gif"), "figure.*png"),
-        (("calibrate", *PLUG_IN, "--figure", "/nowhere/a.png"), "/nowhere/a.png"),
+        (("calibrate", *PLUG_IN, "--report", "/nowhere/a.html"), "/nowhere/a.html"),
         (("calibrate", *PLUG_IN, "--start", "many"), "'--start'.*'many'"),
         (("calibrate", *PLUG_IN, "--size", "n"), "'n'"),
         (("calibrate", *PLUG_IN, "--jobs", "0"), "--jobs"),

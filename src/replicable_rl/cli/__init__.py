@@ -13,12 +13,10 @@ from typing import Annotated, Any
 import typer
 
 from replicable_rl import progress
-from replicable_rl.cli.audits import audit_command, report_command
+from replicable_rl.cli import commands
 from replicable_rl.cli.options import import_module, in_options
 from replicable_rl.cli.output import drop_output, print_error
 from replicable_rl.cli.reproduce import reproduce_command
-from replicable_rl.cli.searches import calibrate_command, compare_command, diagnose_command
-from replicable_rl.cli.solving import list_command, plan_command, publish_command, solve_command
 from replicable_rl.errors import InvalidInput
 
 __all__ = ["main"]
@@ -113,7 +111,9 @@ def _options(
 
 
 for _command in (
-    *(solve_command, plan_command, publish_command, audit_command, calibrate_command, compare_command),
-    *(diagnose_command, reproduce_command, report_command, list_command),
+    *(commands.solve_command, commands.plan_command, commands.publish_command),
+    *(commands.audit_command, commands.report_command),
+    *(commands.diagnose_command, commands.compare_command, commands.calibrate_command),
+    *(reproduce_command, commands.list_command),
 ):
     app.command(_command.__name__.removesuffix("_command"))(_command)

@@ -58,7 +58,7 @@ def names(text: str) -> Any:
     return [int(part) for part in parts] if all(re.fullmatch("-?[0-9]+", part) for part in parts) else parts
 
 
-def columns(text: str) -> str | list[str]:
+def one_or_several(text: str) -> str | list[str]:
     """Read one column, or several with commas between."""
     parts = text.split(",")
     return parts[0] if len(parts) == 1 else parts
@@ -96,10 +96,10 @@ OPTIONS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "budget": (int, "Samples in all.", _WHOLE),
     # of logs
     "gamma": (float, "Discount, in [0, 1).", _X),
-    "state": (str, "The column of the state, or several: room,hour.", {"parser": columns}),
-    "action": (str, "The column of the action, or several.", {"parser": columns}),
+    "state": (str, "The column of the state, or several: room,hour.", {"parser": one_or_several}),
+    "action": (str, "The column of the action, or several.", {"parser": one_or_several}),
     "reward": (str, "The column of the reward.", {}),
-    "next_state": (str, "The column of the next state, or several.", {"parser": columns}),
+    "next_state": (str, "The column of the next state, or several.", {"parser": one_or_several}),
     "done": (str, "The column that says where episodes end.", {}),
     "episode": (str, "The column that names episodes.", {}),
     "order": (str, "The column that orders the rows of an episode.", {}),
@@ -142,11 +142,7 @@ OF_ALGORITHMS = ("epsilon", "delta", "rho", "target", "over", "rule", "horizon",
 OF_LOGS = tuple(OPTIONS)[list(OPTIONS).index("gamma") : list(OPTIONS).index("allowed") + 1]
 _PANELS = {"given": "Options of the algorithm", "log": "Columns of a log", "function": "Options of a function"}
 
-ProblemWord = Annotated[
-    str, typer.Argument(metavar="PROBLEM", help="An id (see `list`), id:key=value,..., a Gymnasium id, or a file.")
-]
-AlgorithmWord = Annotated[str, typer.Argument(metavar="ALGORITHM", help="An id (see `list`), or id:key=value,...")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
+Asked = dict[str, dict[str, Any]]  # what was given of the options of every group, by parameter
 
 
 def option_of(name: str) -> str:
@@ -159,22 +155,17 @@ def option_of(name: str) -> str:
 
 
 def taking(**groups: Iterable[str]) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Let a command take options: of every group, it gets those that were given as a dictionary by parameter."""
+    """Let a command take options, group by group: those that were given come as ``asked``."""
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
-        own = [
-            parameter.replace(annotation=hints[name])
-            for name, parameter in signature.parameters.items()
-            if name not in groups
-        ]
+        own = [each.replace(annotation=hints[name]) for name, each in signature.parameters.items() if name != "asked"]
         options = [_parameter(name, _PANELS.get(group)) for group, taken in groups.items() for name in taken]
 
         @functools.wraps(command)
         def wrapped(**values: Any) -> int:
-            for group, taken in groups.items():
-                values[group] = _given({name: values.pop(name) for name in taken})
-            return command(**values)
+            asked = {group: _given({name: values.pop(name) for name in taken}) for group, taken in groups.items()}
+            return command(**values, asked=asked)
 
         # What typer reads of a command:
         wrapped.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]  # it may have one
@@ -208,7 +199,8 @@ def in_options(message: str) -> str:
     >>> in_options("Pass version='1'.")
     'Pass --version 1.'
     """
-    return _IN_PYTHON.sub(lambda match: " ".join(filter(None, (option_of(match[1]), match[2]))), message)
+    named = _IN_PYTHON.sub(lambda match: " ".join(filter(None, (option_of(match[1]), match[2]))), message)
+    return re.sub(r"(--[a-z-]+) \(\1\)", r"\1", named)  # where a message says both
 
 
 def refuse(owner: str, given: dict[str, Any], why: str) -> None:
@@ -268,7 +260,7 @@ def number_of(text: str) -> int | float | None:
     return int(Decimal(text)) if is_exact else number
 
 
-def algorithm_of(text: str, given: dict[str, Any]) -> Any:
+def algorithm_named(text: str, given: dict[str, Any]) -> Any:
     """Build an algorithm from ``id:key=value`` and from options."""
     spec = parse_object(text)
     for name in given:
@@ -300,7 +292,7 @@ def is_log(text: str) -> bool:
     return text.lower().endswith(ENDINGS) or patterned or (id not in PROBLEMS and os.path.isdir(text))  # noqa: PTH112
 
 
-def problem_of(owner: str, text: str) -> TabularMDP:
+def problem_named(owner: str, text: str) -> TabularMDP:
     """Return the problem that a word names: a saved file, or an id, perhaps with ``:key=value,...``."""
     if is_log(text):
         raise InvalidInput(f"{owner}: needs fresh samples, and {text} is a log. `replicable-rl diagnose` takes a log.")
@@ -313,20 +305,20 @@ def problem_of(owner: str, text: str) -> TabularMDP:
 def problem_or_log(owner: str, text: str, log: dict[str, Any]) -> TabularMDP | Dataset:
     """Return the problem that a word names, or the log in its place, read with the options of ``log``."""
     if is_log(text):
-        return log_of(text, log)
+        return log_named(text, log)
     refuse(owner, log, f"is for logs, and {shown(text)} is none: a log ends in {', '.join(ENDINGS)}, or is a folder.")
-    return problem_of(owner, text)
+    return problem_named(owner, text)
 
 
-def log_of(path: str, log: dict[str, Any]) -> Dataset:
+def log_named(path: str, log: dict[str, Any]) -> Dataset:
     """Count the rows of a log, or load what was counted and saved."""
     if path.endswith(".npz"):
         refuse(path, log, "cannot change what was counted and saved. Leave it out.")
         return load_artifact(path, Dataset)
-    return from_transitions(path, **read_log_options(log))
+    return from_transitions(path, **log_settings(log))
 
 
-def read_log_options(log: dict[str, Any]) -> dict[str, Any]:
+def log_settings(log: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of `from_transitions` that options say."""
     bins: dict[str, Bins] = {}
     for text in log.get("bins", ()):
@@ -353,7 +345,7 @@ def is_function(text: str) -> bool:
     return _FUNCTION.fullmatch(text) is not None
 
 
-def function_of(owner: str, text: str) -> Any:
+def function_named(owner: str, text: str) -> Any:
     """Return what ``module:name`` or ``file.py:name`` names, in this folder or where Python finds modules."""
     found = _FUNCTION.fullmatch(text)
     if found is None:
