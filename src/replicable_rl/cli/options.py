@@ -199,8 +199,7 @@ def in_options(message: str) -> str:
     >>> in_options("Pass version='1'.")
     'Pass --version 1.'
     """
-    named = _IN_PYTHON.sub(lambda match: " ".join(filter(None, (option_of(match[1]), match[2]))), message)
-    return re.sub(r"(--[a-z-]+) \(\1\)", r"\1", named)  # where a message says both
+    return _IN_PYTHON.sub(lambda match: " ".join(filter(None, (option_of(match[1]), match[2]))), message)
 
 
 def refuse(owner: str, given: dict[str, Any], why: str) -> None:

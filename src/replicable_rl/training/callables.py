@@ -238,9 +238,7 @@ def _asked(evaluate: Any, uniform: Any, epsilon: Any, delta: Any, problem: Tabul
         uniform = evaluate.uniform()
     if uniform is not None:
         if evaluate is None:
-            raise InvalidInput(
-                f"{OWNER}: uniform is compared with the returns of runs. Pass evaluate=... (--evaluate), too."
-            )
+            raise InvalidInput(f"{OWNER}: uniform is compared with the returns of runs. Pass evaluate=..., too.")
         returns = returns_of(OWNER, "uniform", uniform)
         error = float(returns.std(ddof=1)) / np.sqrt(returns.size) if returns.size > 1 else 0.0
         asked |= {"uniform": float(returns.mean()), "uniform_error": float(error)}
@@ -421,7 +419,7 @@ class TrainJob(Job):
         """Evaluate a function on the probe set, one observation at a time."""
         if self.observations is None:
             raise InvalidInput(
-                "train: returned a function of observations. Pass probe=... (--probe), observations to compare on."
+                "train: returned a function of observations. Pass probe=..., observations to compare on."
             )
         n, whole = len(self.observations), isinstance(policy, TrainedPolicy)
         copied = self.observations.copy()  # a policy may change what it is given
