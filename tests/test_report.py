@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv as csv_module
 import html.parser
-import itertools
 import unicodedata
 from pathlib import Path
 
@@ -27,7 +25,6 @@ from replicable_rl.report import (
     Policy,
     Table,
     Text,
-    csv,
     fragment,
     page,
     text,
@@ -137,13 +134,6 @@ def test_a_map_marks_where_two_runs_differ() -> None:
     assert text([long]).splitlines()[1].split() == ["499", "*up", "*down"]
     assert "460 more states" in text([long])
     assert "400 of 500 states are drawn" in fragment([long])
-
-
-def test_csv_holds_every_number_and_no_formula() -> None:
-    rows = list(csv_module.reader(csv([*every_block("=1+1"), Facts([("n", 7)])]).splitlines()))
-    assert not any(cell.startswith(("=", "+", "@")) for cell in itertools.chain(*rows) if cell)
-    assert ["n", "7"] in rows
-    assert ["'=1+1", "0.5", "0.25", "1.0", "0.8"] in rows
 
 
 class Weather(Documented):

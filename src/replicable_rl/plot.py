@@ -50,7 +50,6 @@ __all__ = ["agreement", "curve", "draw", "fragile_states", "frontier", "policy"]
 
 _LETTERS = 28  # of a name
 _INCHES = 9.0  # of a map
-_NEAR = 100.0  # times the largest size: a proof's number of samples is drawn up to here
 
 
 class Drawing(str):
@@ -263,10 +262,8 @@ def curve(calibration: Calibration, quantity: str = "agreement", *, ax: Any = No
             axes.set_ylim(bottom=0.0)
             if calibration.epsilon is not None:
                 dotted(axes, calibration.epsilon, "ε")
-        for samples, dash in ((calibration.samples, "-"), (calibration.theory, "--")):
-            if samples is not None and samples <= _NEAR * rows[-1]["samples"]:
-                name = "met from here" if dash == "-" else "proved"
-                axes.axvline(float(samples), color=GREY, linestyle=dash, linewidth=1.0, label=name)
+        if calibration.samples is not None:
+            axes.axvline(float(calibration.samples), color=GREY, linewidth=1.0, label="met from here")
         axes.set_title(plain_name(f"{calibration.problem.id}, {calibration.algorithm.id}", 60))
         axes.set_ylabel(f"agreement of the {calibration.level}" if quantity == "agreement" else "mean loss, in [0, 1]")
         axes.set_xlabel("samples in all" if points[0].samples is not None else calibration.size_name)

@@ -28,8 +28,8 @@ from replicable_rl.wording import brief, interval, number, number_range, p_value
 if TYPE_CHECKING:
     from replicable_rl.audit.result import AuditResult
 
-_STATES, _MORE_STATES = 6, 50  # states in the table, and in that of the details
-_ROWS = 8  # claims, outputs and versions in their tables
+_STATES = 6  # states in the table
+_ROWS = 8  # claims and outputs in their tables
 _ACTIONS = 4  # actions of a state
 _LOGS = 6  # logs that are named
 _NAME = 40  # letters of a name
@@ -340,16 +340,12 @@ def _states(result: AuditResult) -> Iterator[Block]:
     if not differing:
         yield Text(f"Two runs take the same action in every {place} ({count}).")
         return
-    more = f"; the first {_STATES}" if len(differing) > _STATES else ""
+    shown = differing[:_STATES]
+    more = f"; the first {_STATES}" if len(differing) > len(shown) else ""
     alike = f"Two runs act alike in {states.every_look} of the {plural(count, place)}"
     yield Text(f"{alike}. They differ in {len(differing)}{more}:")
-    for first, last, detail in ((0, _STATES, False), (_STATES, _MORE_STATES, True)):
-        rows = [
-            [brief(state_name(result, s), _NAME), share(states.per_state[s]), _taken(result, s)]
-            for s in differing[first:last]
-        ]
-        if rows:
-            yield Table([place, "agreement", "actions"], rows, detail=detail)
+    rows = [[brief(state_name(result, s), _NAME), share(states.per_state[s]), _taken(result, s)] for s in shown]
+    yield Table([place, "agreement", "actions"], rows)
 
 
 def _taken(result: AuditResult, state: int) -> str:
@@ -433,10 +429,9 @@ def _origin(result: AuditResult) -> Iterator[Block]:
         ("shared by a pair of runs", result.evidence.shared),
         ("fresh in every run", result.fresh),
         ("seed of the audit", str(result.spec.seed)),
-        *(
-            ("made with", brief(", ".join(f"{name} {version}" for name, version in by.items()), 300))
-            for by, _ in versions(result.runs)[:_ROWS]
-            if by
-        ),
     ]
+    for by, count in versions(result.runs)[:_ROWS]:
+        if by:
+            text = ", ".join(f"{name} {version}" for name, version in by.items())
+            pairs.append((f"{plural(count, 'run')} made with", brief(text, 300)))
     yield Facts(pairs, detail=True)

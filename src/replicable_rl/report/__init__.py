@@ -31,7 +31,7 @@ from replicable_rl.report.blocks import (
     Tone,
 )
 from replicable_rl.report.html import fragment, page
-from replicable_rl.report.text import csv, text
+from replicable_rl.report.text import text
 
 __all__ = [
     "Block",
@@ -48,7 +48,6 @@ __all__ = [
     "Table",
     "Text",
     "Tone",
-    "csv",
     "fragment",
     "page",
     "text",

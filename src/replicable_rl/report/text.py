@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv as csv_module
-import io
 import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
@@ -56,22 +54,6 @@ def text(blocks: Sequence[Block], width: int = 80, details: bool = False) -> str
     return "\n".join(line.rstrip() for line in lines)
 
 
-def csv(blocks: Sequence[Block]) -> str:
-    """Write the tables, facts and intervals of a document as comma-separated values, with empty lines between.
-
-    >>> print(csv([Table(["samples", "loss"], [[100, 0.5]], "A caption.")]).strip())
-    samples,loss
-    100,0.5
-    """
-    stream = io.StringIO()
-    writer = csv_module.writer(stream, lineterminator="\n")
-    tables = [table for block in blocks for table in _tables(block)]
-    for i, table in enumerate(tables):
-        rows = [*([[]] if i else []), table.columns, *table.rows]
-        writer.writerows([_plain_cell(cell) for cell in row] for row in rows)
-    return stream.getvalue()
-
-
 def wrapped(paragraph: str, width: int, indent: str = "") -> list[str]:
     """Break a paragraph into lines; lines after the first are indented, and a number stays with its unit.
 
@@ -99,17 +81,6 @@ def _lines(block: Block, width: int) -> Iterator[str]:
             yield from wrapped(f"Figure: {block.alt}. {block.caption}", width)
         case Command():
             yield f"  {cell_text(block.text)}"
-
-
-def _tables(block: Block) -> Iterator[Table]:
-    """Yield the numbers of a block as a table for programs."""
-    if isinstance(block, Table):
-        yield block
-    elif isinstance(block, Facts):
-        yield Table(["name", "value"], list(block.pairs))
-    elif isinstance(block, Intervals):
-        rows = [[row.label, row.estimate, row.low, row.high, row.required] for row in block.rows]
-        yield Table(["", block.axis, "low", "high", "required"], rows)
 
 
 def _intervals(block: Intervals) -> Table:
@@ -197,11 +168,3 @@ def _states(policy: Policy, width: int) -> Iterator[str]:
     yield from _table(Table(["state", *names], rows), width)
     if len(policy.states) > _STATES:
         yield f"{plural(len(policy.states) - _STATES, 'more state')} not listed."
-
-
-def _plain_cell(cell: Cell) -> str | float:
-    """Return a cell for a spreadsheet, which takes a text that begins with a sign for a formula."""
-    if cell is None or isinstance(cell, (int, float)):
-        return "" if cell is None else cell
-    written = cell_text(cell)
-    return f"'{written}" if written.startswith(("=", "+", "-", "@")) else written
