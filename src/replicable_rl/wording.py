@@ -136,7 +136,7 @@ class Displayed:
 
 
 def short_repr(record: Any) -> str:
-    """Write a dataclass or a named tuple on one line: arrays by their shapes, long lists cut, without what is as usual.
+    """Write a dataclass or a named tuple on one line: arrays by their shapes, long lists cut, defaults left out.
 
     A class takes it as its own with ``__repr__ = short_repr``.
 
