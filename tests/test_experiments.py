@@ -17,11 +17,9 @@ from scipy.stats import multinomial
 import replicable_rl as rr
 from replicable_rl.audit import AuditResult
 from replicable_rl.experiments import estimates
-from replicable_rl.experiments.catalogue import cost, figure1, figure2, levels, theorem
+from replicable_rl.experiments.catalogue import cost, figure1, figure2, levels
 from replicable_rl.experiments.experiment import (
-    AT_A_LOOK,
     CANNOT_TELL,
-    CONFIDENCE,
     GROWTH,
     HELD,
     LOOKS,
@@ -103,12 +101,6 @@ def test_crossings_inside_and_beyond_the_sizes(same: list[int], expected: tuple[
     assert tuple(value and round(value, 2) for value in row.values()) == expected
 
 
-def test_counts_that_fall_are_made_to_rise_by_their_weights() -> None:
-    """50 of 100 and then 40 of 300 are pooled to 90 of 400, from which the target is 0.742 of the way to 1."""
-    row = estimates.crossing("m", [1.0, 10.0, 1000.0], [(50, 100), (40, 300), (100, 100)], 0.8, 0.95)
-    assert row["m"] == pytest.approx(10.0 * 100.0 ** ((0.8 - 90 / 400) / (1.0 - 90 / 400)))
-
-
 def test_slopes_of_power_laws() -> None:
     rows: list[Row] = [
         {"pairs_sa": n, "m": 7.0 * n**1.5, "m_low": 6.0 * n**1.5, "m_high": 8.0 * n**1.5} for n in (10, 30, 100)
@@ -156,11 +148,6 @@ def test_games_by_hand() -> None:
     assert figure1.goal_probabilities(rr.make("gridworld-v1", layout="G.S.G", slip=0.0), circle) == (0.0, 0.0)
 
 
-def test_runs_for_either_goal_are_the_first() -> None:
-    assert figure1.runs_for_either_goal([(0.5, 0.5), (0.2, 0.8), (0.9, 0.1), (1.0, 0.0)]) == (2, 1)
-    assert figure1.runs_for_either_goal([(0.2, 0.8), (0.1, 0.9)]) == (0, 1)
-
-
 # --- designs -------------------------------------------------------------------------------------
 
 
@@ -190,12 +177,6 @@ def test_designs_build_and_a_quick_one_is_smaller(name: str) -> None:
     assert len({study.audit for study in full}) == len(full)
     runs = [sum(study.audit.size for study in studies) for studies in (full, quick)]
     assert runs[1] <= runs[0] / 4 or name == "figure1"
-
-
-def test_theorems_run_on_what_comes_with_the_library() -> None:
-    shipped = [id for id in rr.registry.PROBLEMS if id != "gridworld-v1"]
-    assert set(theorem.PROBLEMS) <= set(shipped)
-    assert len(theorem.PROBLEMS) == 8
 
 
 def test_pillars_grow_out_of_the_two_goals_grid() -> None:
@@ -260,11 +241,6 @@ def test_cheaper_levels_are_judged_by_what_is_shown() -> None:
 
 
 # --- looks ---------------------------------------------------------------------------------------
-
-
-def test_looks_share_out_the_error() -> None:
-    error = LOOKS * (1.0 - AT_A_LOOK)
-    assert error == pytest.approx(1.0 - CONFIDENCE)
 
 
 def test_an_agreement_at_the_target_is_seldom_decided_however_often_we_look() -> None:

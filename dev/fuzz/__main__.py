@@ -6,13 +6,13 @@ import argparse
 import sys
 import time
 
-from dev.fuzz.engine import OUTCOMES, Found, fuzz
+from dev.fuzz.engine import OUTCOMES, Tally, fuzz
 
 
-def table_of(found: Found) -> str:
+def table_of(tally: Tally) -> str:
     """Return the counts as a table in Markdown."""
     lines = [f"| file | {' | '.join(OUTCOMES)} |", f"|---|{'---:|' * len(OUTCOMES)}"]
-    for name, counts in found.counts.items():
+    for name, counts in tally.counts.items():
         lines.append(f"| {name} | {' | '.join(str(counts[outcome]) for outcome in OUTCOMES)} |")
     return "\n".join(lines)
 
@@ -26,10 +26,10 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     started = time.monotonic()
     mutations = 2000 if chosen.quick else chosen.mutations
-    found = fuzz(mutations, chosen.seed)
+    tally = fuzz(mutations, chosen.seed)
     made = f"{mutations} mutants of seed {chosen.seed}."
-    print(table_of(found), made, f"{time.monotonic() - started:.0f} seconds.", *found.bad[:10], sep="\n")
-    return 1 if found.bad else 0
+    print(table_of(tally), made, f"{time.monotonic() - started:.0f} seconds.", *tally.bad[:10], sep="\n")
+    return 1 if tally.bad else 0
 
 
 if __name__ == "__main__":

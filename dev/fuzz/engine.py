@@ -31,16 +31,16 @@ class _TooSlowError(BaseException):
 
 
 @dataclass
-class Found:
+class Tally:
     """How often each outcome was seen, by kind of file, and the first of the bad ones."""
 
     counts: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in KINDS})
     bad: list[str] = field(default_factory=list)
 
 
-def fuzz(mutations: int, seed: int, kinds: tuple[str, ...] = tuple(KINDS)) -> Found:
+def fuzz(mutations: int, seed: int, kinds: tuple[str, ...] = tuple(KINDS)) -> Tally:
     """Read so many mutants, the kinds in turn; the same seed makes the same mutants of the same files."""
-    found = Found()
+    tally = Tally()
     with tempfile.TemporaryDirectory() as folder:
         # Sound files are read first: what libraries and their threads reserve for good is no mutant's.
         sound = {name: _sound(KINDS[name], Path(folder)) for name in kinds}
@@ -49,10 +49,10 @@ def fuzz(mutations: int, seed: int, kinds: tuple[str, ...] = tuple(KINDS)) -> Fo
                 name = kinds[i % len(kinds)]
                 rng = random.Random(f"{seed}/{name}/{i}")
                 outcome, how, said = _one(KINDS[name], *sound[name], rng)
-                found.counts[name][outcome] += 1
+                tally.counts[name][outcome] += 1
                 if outcome in BAD:
-                    found.bad.append(f"{name} {i} ({how}): {outcome}\n{said}")
-    return found
+                    tally.bad.append(f"{name} {i} ({how}): {outcome}\n{said}")
+    return tally
 
 
 def _sound(kind: Kind, folder: Path) -> tuple[Path, Path, Any]:

@@ -167,7 +167,7 @@ def crossing(
     return {name: passes, f"{name}_low": max(too_few, default=None), f"{name}_high": min(enough, default=None)}
 
 
-def undecided(row: Row, target: float, confidence: float) -> bool:
+def is_open(row: Row, target: float, confidence: float) -> bool:
     """Whether the interval of an agreement holds a target."""
     low, high = clopper_pearson(row["same"], row["pairs"], confidence)
     return low < target <= high

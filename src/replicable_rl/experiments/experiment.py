@@ -26,7 +26,7 @@ from replicable_rl.runs import ObjectSpec
 
 SHARED_SEED = 2023  # the published seed, where one is enough
 CONFIDENCE = 0.95  # of an interval, at all looks together
-LOOKS, GROWTH = 4, 4  # the most looks, and how many times as many runs each next look has
+LOOKS, GROWTH = 3, 4  # the most looks, and how many times as many runs each next look has
 AT_A_LOOK = 1.0 - (1.0 - CONFIDENCE) / LOOKS
 HELD, NOT_HELD, CANNOT_TELL = "held", "not held", "cannot tell"
 

@@ -121,12 +121,12 @@ def summary(everything: Sequence[Made], *, measured: bool = True) -> list[Block]
     verdicts = [judged for made in everything for judged in made.verdicts]
     counts = [f"{sum(judged.verdict == verdict for judged in verdicts)} {verdict}" for verdict in _TONES]
     rows: list[list[Cell]] = [
-        [Mark(verdict, _TONES[verdict]), claim, *([text, cited(where)] if measured else [])]
+        [Mark(verdict, _TONES[verdict]), claim, *([text, cited(label)] if measured else [])]
         for order in (NOT_HELD, CANNOT_TELL, HELD)
-        for claim, where, text, verdict, _ in verdicts
+        for claim, label, text, verdict, _ in verdicts
         if verdict == order
     ]
-    headings = ["verdict", "claim", *(["measured", "where"] if measured else [])]
+    headings = ["verdict", "claim", *(["measured", "in the paper"] if measured else [])]
     return [Text(f"Of {len(verdicts)} claims: {', '.join(counts)}."), Table(headings, rows)]
 
 
@@ -147,7 +147,7 @@ def write_page(everything: Sequence[Made], scale: Scale, folder: Path, command: 
 
 def _looks(scale: Scale) -> str:
     """Say which intervals a verdict goes by, and how often chance had a turn."""
-    once = f"{scale.pairs} pairs of runs, or {scale.runs} runs under one shared seed"
+    once = f"at most {scale.pairs} pairs of runs, or {scale.runs} runs under one shared seed"
     looks = (
         f"Every point was looked at once, with {once}."
         if scale.looks == 1

@@ -13,16 +13,7 @@ from typing import Any
 
 from replicable_rl import plotting
 from replicable_rl.audit import AuditResult
-from replicable_rl.experiments.estimates import (
-    SHORT_NAMES,
-    crossing,
-    of_each,
-    pairwise,
-    table,
-    undecided,
-    where,
-    written,
-)
+from replicable_rl.experiments.estimates import SHORT_NAMES, crossing, is_open, of_each, pairwise, table, where, written
 from replicable_rl.experiments.experiment import Data, Experiment, Row, Scale, Study, Verdict
 from replicable_rl.report import Block
 from replicable_rl.runs import ObjectSpec
@@ -33,8 +24,8 @@ TOLERANCE = 0.02  # of a query about a value or a probability, both in [0, 1]
 PROMISE = {"epsilon": TOLERANCE, "delta": 0.001, "rho": 0.2, "tolerance": TOLERANCE}
 MODEL, VALUE = "replicable-approximate-mdp-v1", "rpvi-v1"
 CALLS = {  # in powers of ten, and more densely where values and models pass the target
-    MODEL: (*(10**k for k in range(3, 8)), 3 * 10**7, 10**8, 3 * 10**8, 10**9, 3 * 10**9, 10**10),
-    VALUE: (*(10**k for k in range(2, 6)), 2 * 10**5, 10**6, 3 * 10**6, 10**7, 10**8),
+    MODEL: (10**3, 10**4, 10**5, 10**6, 10**7, 2 * 10**7, 10**8, 7 * 10**8, 10**10),
+    VALUE: (10**2, 10**3, 10**4, 10**5, 150_000, 10**6, 5 * 10**6, 10**8),
 }
 ENOUGH_PAIRS = 50  # that never differ, to say that two levels do not
 _CROSS = {"marker": "x", "markeredgecolor": plotting.ORANGE, "markersize": 9.0, "linestyle": "none"}
@@ -152,7 +143,7 @@ def _cheaper(data: Data, grid: str) -> Verdict:
         f"samples for an agreement of 0.8: value {_samples(value)}, model {_samples(model)}, same tolerance",
         yes=_below(value, model),
         no=_below(model, value),
-        rests_on=[row for curve in curves for row in curve if undecided(row, TARGET, of_each(len(curve)))],
+        rests_on=[row for curve in curves for row in curve if is_open(row, TARGET, of_each(len(curve)))],
     )
 
 

@@ -34,9 +34,9 @@ FEWER_PAIRS = {"inventory-v1": 4}  # where a run of rPVI takes a hundred times a
 ENTRY_EPSILON = 0.05
 RPVI, MODEL = "rpvi-v1", "replicable-approximate-mdp-v1"
 LEVELS = {RPVI: "value", MODEL: "model"}  # what each theorem is about
-FORMS = {RPVI: ("sharp", "tight", "printed"), MODEL: ("sharp",)}
+FORMS = {RPVI: ("sharp", "tight", "as printed"), MODEL: ("sharp",)}
 _THEOREMS = {RPVI: ("rPVI", "thm:rpvi"), MODEL: ("The replicable ApproximateMDP", "obs:rep-mdp")}
-_SHAPES = {"sharp": ("o", True), "tight": ("s", False), "printed": ("D", False)}  # marker, and whether it is filled
+_SHAPES = {"sharp": ("o", True), "tight": ("s", False), "as printed": ("D", False)}  # marker, and whether it is filled
 _STEP, _BETWEEN = 0.3, 0.35  # between two forms, and between two problems
 _SMALLEST = 1e-4  # what is less than this part of epsilon is drawn here, as an arrow to the left
 _PANELS = (
@@ -95,7 +95,7 @@ class Theorem(Experiment):
         for algorithm, (name, theorem) in _THEOREMS.items():
             for form in FORMS[algorithm]:
                 rows = where(data.tables["theorems"], algorithm=algorithm, form=form)
-                called = f"{name}, {_called(form)}, at its theorem's m"
+                called = f"{name}, {form}, at its theorem's m"
                 judged += [_rho(called, theorem, rows), _epsilon(called, theorem, rows, algorithm == RPVI)]
         return judged
 
@@ -109,12 +109,10 @@ class Theorem(Experiment):
         for y, row in zip(heights, rows, strict=True):
             look, error = _look(row["algorithm"], row["form"]), row["worst_error"] / row["epsilon"]
             axes[0].plot(float(row["samples_a_run"]), y, **look)
-            axes[1].plot(
-                [row["disagreement_low"], row["disagreement_high"]], [y, y], color=look["color"], linewidth=1.8
-            )
+            ends = row["disagreement_low"], row["disagreement_high"]
+            axes[1].plot(ends, [y, y], color=look["color"], linewidth=1.8)
             axes[1].plot(row["disagreement"], y, **look)
-            beside = (row["disagreement_high"], y)
-            plotting.remark(axes[1], f"{row['differ']} of {row['pairs']}", beside, shift=(6, 0), fontsize=7.5)
+            plotting.remark(axes[1], f"{row['differ']} of {row['pairs']}", (ends[1], y), shift=(6, 0), fontsize=7.5)
             axes[2].plot(max(error, _SMALLEST), y, **look | ({"marker": "<"} if error < _SMALLEST else {}))
             axes[3].plot(1e3 * row["median_seconds_a_run"], y, **look)
         for panel in (axes[0], axes[2], axes[3]):
@@ -132,7 +130,7 @@ class Theorem(Experiment):
         axes[0].set_yticks([(ys[0] + ys[-1]) / 2.0 for ys in places], problems)
         axes[0].set_ylim(heights[-1] - 0.6, 0.6)
         shapes = [(algorithm, form) for algorithm in LEVELS for form in FORMS[algorithm]]
-        labels = [f"{SHORT_NAMES[algorithm]}, {_called(form)}" for algorithm, form in shapes]
+        labels = [f"{SHORT_NAMES[algorithm]}, {form}" for algorithm, form in shapes]
         handles = [axes[0].plot([], [], **_look(*shape))[0] for shape in shapes]
         figure.legend(handles=handles, labels=labels, loc="outside lower center", ncols=5)
         return figure
@@ -152,7 +150,7 @@ def _promise(problem: str, form: str) -> dict[str, Any] | None:
     for epsilon in EPSILONS:
         promise, paper = (mdp.support.pairs, mdp.gamma, epsilon, DELTA, RHO), {}
         if form != "sharp":
-            paper = paper_phased_vi(*promise, known_rewards=known, printed=form == "printed")
+            paper = paper_phased_vi(*promise, known_rewards=known, printed=form == "as printed")
         if phased_vi(*promise, known_rewards=known, **paper).calls <= MAX_CALLS:
             return {"epsilon": epsilon, **paper}
     return None
@@ -222,10 +220,6 @@ def _epsilon(called: str, theorem: str, rows: Sequence[Row], is_policy: bool) ->
         yes=all(row["kept_epsilon"] for row in rows),
         no=any(row["refuted_epsilon"] for row in rows),
     )
-
-
-def _called(form: str) -> str:
-    return "as printed" if form == "printed" else form
 
 
 def _look(algorithm: str, form: str) -> dict[str, Any]:
