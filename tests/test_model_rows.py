@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import replicable_rl as rr
-from replicable_rl.algorithms import approximate_mdp as module
 from replicable_rl.algorithms.approximate_mdp import LearnedModel, RowQueries
 from replicable_rl.problem.source import Support
 from replicable_rl.queries import Means
@@ -138,16 +137,6 @@ def test_rows_against_an_independent_computation(
     assert model.self_loops == lost
 
 
-def test_rows_of_a_large_problem_stay_sparse() -> None:
-    mdp = rr.make("riverswim-v1", n_states=2000)
-    seen = mdp.draw(10**12, sample_stream(SEED)).transitions(2000, 2)
-    model = LearnedModel.empty(mdp)
-    model = model.learned(np.arange(4000), seen, rounded(1e-3))
-    learned = model.table.rows
-    assert learned.next_state.tolist() == mdp.rows.next_state.tolist()
-    assert np.abs(learned.probability - mdp.rows.probability).max() <= 3e-3
-
-
 def test_rows_rounded_to_nothing_become_self_loops() -> None:
     """Width 1.5: whatever the offset, four means of 1/4 may all lie in the bin at 0."""
     seen = counts({pair: dict.fromkeys(range(S), 1) for pair in range(S * A)})
@@ -165,15 +154,6 @@ def test_rows_rounded_to_nothing_become_self_loops() -> None:
     assert 0 < lost < 160
     dense_rows = learn(rounded(1.5, "midpoint"), seen, range(S * A))
     assert dense_rows.self_loops == 0  # the middle of a bin is never 0
-
-
-def test_the_midpoint_form_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MAX_DENSE", 11)
-    seen = counts({pair: {0: 1} for pair in range(3)})
-    with pytest.raises(rr.InvalidInput, match=r"makes 12 entries of dense rows\. Use 'zero-pres"):
-        learn(rounded(0.1, "midpoint"), seen, [0, 1, 2])
-    assert learn(rounded(0.1, "midpoint"), seen, [0, 1]).known.sum() == 2
-    assert learn(rounded(0.1), seen, [0, 1, 2]).known.sum() == 3
 
 
 # --- the order of learning does not matter ------------------------------------------------------------------
@@ -269,18 +249,6 @@ def test_learned_rewards_stay_within_their_range(
             expected = low + span * round_by_hand(mean, offset, width, "midpoint")
             assert learned == pytest.approx(expected, abs=1e-9 * max(1.0, abs(low) + span))
             assert abs(learned - (low + where * span)) <= span * width / 2 + 1e-9 * max(1.0, abs(low) + span)
-
-
-def test_rewards_have_offsets_of_their_own() -> None:
-    """And are answered in the midpoint form, whatever the form of the transitions."""
-    pairs, means = np.arange(8), np.full(8, 0.5)
-    queries = rounded(0.2)
-    answers = queries.rewards.answer(means, index=pairs)
-    by_hand = [round_by_hand(0.5, offset_by_words("rmax/reward", pair), 0.2, "midpoint") for pair in range(8)]
-    assert answers.tolist() == pytest.approx(by_hand)
-    assert (answers != rounded(0.2, label="approximate-mdp").rewards.answer(means, index=pairs)).any()
-    assert (answers != queries.transitions.answer(means, index=pairs)).any()
-    assert RowQueries() == PLAIN
 
 
 def test_what_is_unknown_is_a_self_loop_with_the_highest_reward() -> None:

@@ -498,29 +498,6 @@ def test_both_ways_of_sweeping_agree_within_their_certificates(
         assert residual <= (1.0 + gamma) * best.error + 1e-12 / (1.0 - gamma)
 
 
-def corridor(n_states: int, goal: int, slip: float = 0.0) -> TabularMDP:
-    """Left and right along a line, with a goal that is never left; a step may go the other way."""
-
-    def step(s: int, d: int) -> list[tuple[float, int, float]]:
-        if s == goal:
-            return [(1.0, s, 1.0)]
-        ahead, back = (min(max(s + e, 0), n_states - 1) for e in (d, -d))
-        return [(1.0 - slip, ahead, 0.0), (slip, back, 0.0)] if slip else [(1.0, ahead, 0.0)]
-
-    return TabularMDP.from_outcomes([[step(s, -1), step(s, 1)] for s in range(n_states)], gamma=0.99)
-
-
-@pytest.mark.usefixtures("in_blocks")
-@pytest.mark.parametrize("goal", [0, 200, 399], ids=["at the start", "in the middle", "at the end"])
-def test_sweeps_against_the_flow_need_not_be_many(goal: int) -> None:
-    """News cross a block of 200 states in one sweep; in the other direction they would take 200."""
-    best = optimal_values(corridor(400, goal))
-    assert best.converged
-    assert best.sweeps <= 50
-    assert best.policy.tolist() == [int(s < goal) for s in range(400)]
-    assert np.allclose(best.value, 0.99 ** np.abs(np.arange(400) - goal) * 100.0, rtol=0.0, atol=best.error)
-
-
 def test_too_much_over_relaxation_is_noticed_and_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_sweeps, "_OVER", 2.0)
     monkeypatch.setattr(_sweeps, "_SHARED_FROM", 1)
@@ -542,19 +519,3 @@ def test_too_much_over_relaxation_is_noticed_and_taken_back(monkeypatch: pytest.
     monkeypatch.setattr(_sweeps, "have_near_successors", lambda table: True)
     blocks = optimal_values(mdp)
     assert np.abs(blocks.q - plain.q).max() <= blocks.error + plain.error
-
-
-@pytest.mark.parametrize("blocks", [False, True], ids=["plain", "blocks"])
-@pytest.mark.parametrize("gamma", [0.99, 0.9999, 1.0 - 1e-6])
-def test_well_mixing_processes_need_few_sweeps_whatever_gamma_is(
-    blocks: bool, gamma: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_sweeps, "have_near_successors", lambda table: blocks)
-    mdp = garnet(n_states=200, n_actions=2, branching=10, gamma=gamma)
-    assert optimal_values(mdp, tolerance=1e-4).sweeps <= (2000 if blocks else 60)
-
-
-def test_differences_that_go_round_shrink_however_near_gamma_is_to_1() -> None:
-    """In single precision, 1 - 1e-8 is 1."""
-    ring = TabularMDP.from_outcomes([[[(1.0, (s + 1) % 3, float(s == 0))]] for s in range(3)], gamma=1.0 - 1e-8)
-    assert optimal_values(ring, tolerance=0.45e8).sweeps < 2 * 10**7

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import decimal
-import functools
 import math
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -80,15 +78,6 @@ def test_the_ratio_to_the_mode_is_within_its_error() -> None:
             assert log_ratio == pytest.approx(exact_log_ratio(n, r, d), abs=1e-9)
 
 
-def test_exponential_in_its_range() -> None:
-    assert max(abs(kernels.exponential(y) / math.exp(y) - 1.0) for y in np.linspace(-40.0, 1.0, 5001).tolist()) < 1.5e-4
-    for n in (20, 100, 10**4, 10**9, 10**15, MAX_CALLS):
-        for r in (10.5 / n, 0.01, 0.1, 0.3, 0.5):  # the logarithm at the reach is smallest
-            mean, mode, spread, *_ = kernels._hat(float(n), r)
-            sides = [kernels.ratio_to_mode(d, float(n), mean, mode, spread)[0] for d in (-1e18, 1e18)]
-            assert n * r < 10.0 or min(sides) > math.exp(-40.0)
-
-
 @pytest.mark.parametrize("r", [0.0, 1e-300, 1e-18, 1e-9, 1e-3, 0.1, 1.0 / 3.0, 0.49999, 0.5])
 def test_powers_are_exact_up_to_rounding(r: float) -> None:
     with decimal.localcontext(prec=50):
@@ -115,17 +104,6 @@ def test_small_draws_are_the_inverse_of_the_distribution_function() -> None:
         inner = slice(2, None)  # at 1 - 2**-53, rounding decides among values that are equally out of the way
         assert stats.binom.isf(1e-14, n, abs(p)) <= k[1]
         assert np.array_equal(k[inner], stats.binom.ppf(u[inner], n, abs(p)).clip(0))
-
-
-def test_small_draws_end_where_chances_do() -> None:
-    """The probabilities may sum up to less than the largest u: no draw runs on for that."""
-    integers, floats = kernels.workspace()
-    u = 1.0 - np.arange(1, 65) * 2.0**-53
-    integers[kernels._WHICH_SMALL, :64] = np.arange(64)
-    for r in np.linspace(1e-3, 9.9e-3, 100):
-        integers[kernels.N, :64], floats[kernels.P, :64], floats[kernels._SMALL_U, :64] = 1000, r, u
-        kernels._invert(np.uint64(64), integers, floats)
-        assert stats.binom.sf(integers[kernels.DRAWN, :64].max() - 1, 1000, r) > 1e-20
 
 
 @pytest.mark.parametrize(("n", "signed"), [(100, 0.3), (40, -0.5), (13_000, -0.2), (10**9, 0.4)])
@@ -164,63 +142,6 @@ def test_candidates_are_decided_exactly(n: int, signed: float) -> None:
             assert kept == (verdict[i] == kernels._ACCEPTED)
     assert (verdict == kernels._CLOSE).mean() < (0.02 if mean > 50 else 0.15)  # the bounds decide nearly all
     assert 0.6 < (verdict == kernels._ACCEPTED).mean() < 0.95
-
-
-@functools.cache
-def moments() -> Any:
-    """Return a compiled loop that draws and keeps the total two moments around a centre, and a histogram."""
-    N, DRAWN, P = kernels.N, kernels.DRAWN, kernels.P
-    binomials, stream_of, workspace = kernels.binomials, kernels.stream_of, kernels.workspace
-
-    @numba.njit(nogil=True)
-    def draw(n: int, p: float, centre: int, scale: float, words: Any, blocks: int, cells: int) -> Any:
-        size = 512
-        integers, floats = workspace()
-        histogram = np.zeros(cells, dtype=np.int64)
-        total = squares = 0.0
-        for block in range(blocks):
-            integers[N, :size], floats[P, :size] = n, p
-            binomials(np.int64(size), stream_of(words, block), np.int64(0), integers, floats)
-            for j in range(size):
-                k = integers[DRAWN, j]
-                z = (k - centre) / scale
-                total += z
-                squares += z * z
-                cell = k - centre + cells // 2
-                histogram[0 if cell < 0 else cells - 1 if cell >= cells else cell] += 1
-        return total, squares, histogram
-
-    return draw
-
-
-# A binomial for every branch, and blocks of 512 draws: inversion; rejection with many close cases; ordinary; and
-# beyond all tables.
-LAWS = {
-    "inversion": (100, 0.05, 40_000),
-    "small": (100, 0.3, 100_000),
-    "ordinary": (10_000, -0.2, 100_000),
-    "huge": (10**15, 0.3, 100_000),
-}
-
-
-@pytest.mark.parametrize("name", LAWS)
-def test_binomial_law(name: str) -> None:
-    """Mean and variance within a few 1e-4 of a standard deviation, and every cell of the histogram."""
-    n, signed, blocks = LAWS[name]
-    p = signed if signed > 0 else 1.0 + signed
-    centre, scale = round(n * p), math.sqrt(n * p * (1 - p))
-    cells = 1024 if n <= 10_000 else 2
-    words = np.array([SEED, len(name)], dtype=np.uint64)
-    total, squares, histogram = moments()(n, signed, centre, scale, words, blocks, cells)
-    draws = 512 * blocks
-    shift = float(Fraction(n) * Fraction(p) - centre) / scale
-    assert 2.0 * stats.norm.sf(abs(total - draws * shift) / math.sqrt(draws)) > ALPHA
-    excess = (1.0 - 6.0 * p * (1.0 - p)) / (scale * scale)  # kurtosis: the variance of a squared deviation
-    deviation = squares - 2.0 * shift * total + draws * shift * shift - draws
-    assert 2.0 * stats.norm.sf(abs(deviation) / math.sqrt((2.0 + excess) * draws)) > ALPHA
-    if n <= 10_000:
-        expected = stats.binom.pmf(np.arange(cells) + centre - cells // 2, n, p) * draws
-        assert goodness_of_fit(histogram, expected) > ALPHA
 
 
 @pytest.mark.parametrize("n", [1, 7, 20, 100, 10**4, 10**9, 10**16, 2**62, MAX_CALLS])

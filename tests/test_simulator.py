@@ -324,15 +324,6 @@ def test_a_simulator_is_known_by_its_version_alone() -> None:
     assert small(still, gamma=0.25).spec != small(still).spec
 
 
-def test_where_episodes_start_may_be_known() -> None:
-    unknown, known = small(still), small(still, initial=[0.25, 0.75])
-    assert unknown.initial is None
-    assert known.spec.params["initial"] == [0.25, 0.75]
-    run = rr.solve(known, rr.ApproximateMDP(0.1, 0.01), shared_seed=1, sample_seed=1)
-    assert run.model is not None
-    assert run.model.initial.tolist() == [0.25, 0.75]
-
-
 def test_what_is_done_leads_to_one_more_state() -> None:
     """Each draw from state 1 ends with 2; what comes after the end is known, and is not stepped."""
 

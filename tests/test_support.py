@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -132,28 +131,6 @@ def test_planning_finds_the_best_of_all_allowed_policies(mdp: rr.TabularMDP) -> 
     np.testing.assert_allclose(rr.evaluate_policy(mdp, uniform).value, expected, atol=1e-8)
 
 
-def test_other_rewards_do_not_allow_an_action() -> None:
-    mdp = masked(3)
-    promised = np.where(mdp.allowed, 0.1, 1e9)
-    planned = rr.optimal_values(mdp, rewards=promised)
-    np.testing.assert_allclose(planned.value, 0.5, atol=1e-9)
-    assert np.isneginf(planned.q[~mdp.allowed]).all()
-
-
-def test_many_states_are_planned_in_blocks() -> None:
-    """From 50 000 states on planning sweeps in another way. A walk on a line, in which nobody may stand still."""
-    n = 60_000
-    state = np.arange(n)
-    left, right = np.maximum(state - 1, 0).tolist(), np.minimum(state + 1, n - 1).tolist()
-    outcomes = [[[(1.0, left[s], 0.0)], None, [(1.0, right[s], float(s == n - 1))]] for s in range(n)]
-    mdp = rr.TabularMDP.from_outcomes(outcomes, gamma=0.9)
-    best = rr.optimal_values(mdp)
-    assert mdp.allowed.sum() == 2 * n
-    assert (best.policy != 1).all()
-    assert best.value[-1] == pytest.approx(10.0)
-    assert best.value[-11] == pytest.approx(10.0 * 0.9**10)
-
-
 def test_policies_that_are_not_allowed_are_refused() -> None:
     mdp, source = masked(1), masked(1)
     wrong = rr.optimal_values(mdp).policy.copy()
@@ -240,32 +217,6 @@ def test_a_simulator_is_never_asked_for_a_forbidden_pair() -> None:
 
 
 # --- logs --------------------------------------------------------------------------------------------------------
-
-
-def log_of(mdp: rr.TabularMDP, samples: int = 40, **options: Any) -> Dataset:
-    names: Any = {"states": list(range(S)), "actions": list(range(A)), "allowed": mdp.allowed, **options}
-    log = sampled_log(mdp, samples, 1)
-    return rr.from_transitions(log, gamma=mdp.gamma, reward_range=mdp.reward_range, **names)
-
-
-def test_a_log_that_says_what_is_allowed(tmp_path: Path) -> None:
-    mdp = masked(1)
-    data = log_of(mdp)
-    N = mdp.support.pairs
-    assert f"{N} of {N} pairs were tried: 40 times" in str(data.summary())
-    assert not data.summary().warnings
-    for name in ("rule affordable", "rule rounded", "rule gumbel"):
-        rule = rr.PlugInPolicy(0.1, 0.01, 0.2, rule=name[5:])
-        check_run(rr.solve(data, rule, shared_seed=1), mdp.allowed)
-    found = rr.diagnose(data, rr.PlugInPolicy(0.1, 0.01, 0.2), resamples=10)
-    assert mdp.allowed[np.arange(S), found.policy].all()
-    rr.save(data, tmp_path / "log.npz")
-    again = rr.load(tmp_path / "log.npz")
-    assert again == data
-    assert np.array_equal(again.allowed, mdp.allowed)
-    assert data.spec != log_of(mdp, allowed=None).spec == log_of(mdp, allowed=np.ones((S, A), dtype=bool)).spec
-    for part in data.split(2):
-        assert part.process == data.process
 
 
 # --- decisions ---------------------------------------------------------------------------------------------------
@@ -448,18 +399,6 @@ def test_budgets_are_shared_by_the_pairs_that_there_are() -> None:
 
 
 # --- files, audits, pages ----------------------------------------------------------------------------------------
-
-
-def test_runs_are_saved_with_their_values_and_models(tmp_path: Path) -> None:
-    mdp = masked(2, "learned")
-    run = rr.solve(mdp, VARIANTS["replicable-approximate-mdp-v1"], shared_seed=1, sample_seed=1)
-    rr.save(run, tmp_path / "run")
-    again = rr.load(tmp_path / "run")
-    assert again.fingerprints == run.fingerprints
-    assert np.array_equal(again.q, run.q)
-    assert np.array_equal(again.outputs["model"].allowed, mdp.allowed)
-    with pytest.raises(rr.InvalidInput, match="finite"):
-        rr.Run.of({"value": [[-np.inf, -np.inf]], "policy": [0]}, status=run.status, samples=1)
 
 
 # --- somebody's own ----------------------------------------------------------------------------------------------

@@ -156,7 +156,7 @@ def iterate(
 def compiled_iterations(
     source: TabularMDP, schedule: Schedule, keys: Callable[[range], Any], rng: np.random.Generator, log_term: float
 ) -> Iterated:
-    """Run all iterations with plain means, or with rSTAT in its midpoint form with the offsets of ``keys``."""
+    """Run all iterations with plain means, or with rSTAT in its midpoint form with the numbers u of ``keys``."""
     from replicable_rl.algorithms import _phased
     from replicable_rl.compiled import Team
 
@@ -171,13 +171,13 @@ def compiled_iterations(
     with Team(blocks, whole_below=MANY_BLOCKS) as each_block, Team(value.size, whole_below=_MANY_STATES) as each_state:
         for t in range(0, schedule.iterations, at_once):
             chunk = range(t, min(t + at_once, schedule.iterations))
-            words, offsets = stream_words(rng, len(chunk)), keys(chunk)
+            words, u_keys = stream_words(rng, len(chunk)), keys(chunk)
             columns = schedule.calls, schedule.widths, schedule.lowered, schedule.reach
             calls, widths, lowered, reach = (np.array(column[t : chunk.stop]) for column in columns)
             fixed = schedule.rising, log_term if good_seed else 0.0, ARITHMETIC
             if not threaded:
                 drawn = np.empty(len(chunk), dtype=np.int64)
-                steps = calls, widths, lowered, reach, *fixed, words, offsets
+                steps = calls, widths, lowered, reach, *fixed, words, u_keys
                 good_seed &= _phased.phased_iterations(table, *steps, n_actions, q, drawn)
                 total += sum(drawn.tolist())
             else:  # one iteration on all the cores: the blocks of rows have streams of their own
@@ -185,7 +185,7 @@ def compiled_iterations(
                 spread = schedule.spread(float(value.max() - value.min()), source.gamma, rewards is not None)
                 samples, clear = schedule.calls_at(t, spread), np.empty(blocks, dtype=np.bool_)
                 step = float(widths[0]), float(lowered[0]), spread, *fixed
-                each_block(_phased.phased_blocks, table, samples, *step, words[0], offsets, value, q, clear)
+                each_block(_phased.phased_blocks, table, samples, *step, words[0], u_keys, value, q, clear)
                 good_seed &= bool(clear.all())
                 total += samples
             report("iterations", chunk.stop, schedule.iterations)
