@@ -9,7 +9,6 @@ one sentence or two:
 """
 
 import contextlib
-import difflib
 import importlib
 import math
 import sys
@@ -142,6 +141,8 @@ def shown(value: object, longest: int = 70) -> str:
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """Return ' Did you mean ...?' when something known is close, else ''."""
+    import difflib  # for a refusal alone
+
     close = difflib.get_close_matches(wrong, list(known), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 

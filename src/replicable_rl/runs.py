@@ -39,7 +39,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-import platform
 import re
 import sys
 from abc import ABC, abstractmethod
@@ -754,6 +753,7 @@ UNSAID = Status(StatusCode.COMPLETED, "the code that ran does not say how it end
 @functools.cache
 def made_with() -> Mapping[str, str]:
     """Return the versions of what computes here, and the platform: part of a run, but not of its identity."""
+    import platform
     from importlib.metadata import version
 
     packages = {name: version(name) for name in ("replicable-rl", "numpy", "numba", "scipy")}

@@ -12,20 +12,20 @@ A fork needs nothing that can be pickled, costs a few milliseconds, and has what
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import signal
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from replicable_rl.audit.evidence import Job, Repeat
 from replicable_rl.audit.workers import run_chunk
 from replicable_rl.runs import Run, RunSpec, made_with
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 _FEWEST, _MOST = 3, 12  # runs that are made again; every tenth between them
 _PATIENCE = 30.0  # seconds, and three times as long as the run itself took
@@ -41,6 +41,8 @@ class Pristine:
     """
 
     def __init__(self, jobs: Mapping[int, Job]) -> None:
+        import multiprocessing  # it is slow to import
+
         self._process: Any = None
         if not jobs or "fork" not in multiprocessing.get_all_start_methods():
             return
@@ -93,6 +95,8 @@ def _chosen(runs: Sequence[Run], each: int) -> list[Run]:
 
 def _wait(jobs: Mapping[int, Job], pipe: Connection, theirs: Connection) -> None:
     """Wait to be asked for runs, and make each in a fork; end with the parent, which holds the pipe's other end."""
+    import multiprocessing
+
     theirs.close()
     os.setpgid(0, 0)  # Ctrl-C is for the parent, which ends this process and its forks
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -118,6 +122,8 @@ def _wait(jobs: Mapping[int, Job], pipe: Connection, theirs: Connection) -> None
 
 def _make(job: Job, spec: RunSpec, pipe: Connection) -> None:
     """Make a run, and send its fingerprints or why it failed."""
+    from concurrent.futures import ThreadPoolExecutor
+
     # In a thread of its own: OpenMP waits for ever for the threads that the main one had before it was forked.
     _, (run,), _ = ThreadPoolExecutor(1).submit(run_chunk, 0, job, [spec], "record").result()
     pipe.send(dict(run.fingerprints) if run.error is None else run.error)
