@@ -242,7 +242,7 @@ class TabularMDP(Generative, Episodic, Artifact):
         It is made in every run, and only what is new in it is checked.
         """
         sizes, reward_range = (source.n_states, source.n_actions), (0.0, 1.0 - source.gamma)
-        if not (source.support.whole and are_canonical(rows, *sizes)):
+        if not (source.support.whole and _are_canonical(rows, *sizes)):
             scale: Any = {"n_actions": source.n_actions, "gamma": source.gamma, "reward_range": reward_range}
             return cls(rows, initial=initial, estimated=True, allowed=source.support.given, **scale)
         table = object.__new__(cls)
@@ -570,7 +570,7 @@ def canonical_rows(rows: Rows, n_states: int, n_actions: int, support: Support, 
 
     Rows of estimates are made by the thousand, and are in that form as a rule: one compiled pass checks them first.
     """
-    if estimated and support.whole and are_canonical(rows, n_states, n_actions):
+    if estimated and support.whole and _are_canonical(rows, n_states, n_actions):
         return rows
     _check_layout(rows, n_states * n_actions)
     rows = rows if support.whole else _restricted(rows, support)
@@ -580,7 +580,7 @@ def canonical_rows(rows: Rows, n_states: int, n_actions: int, support: Support, 
     return _normalised(rows if _is_sorted_and_merged(rows) else _sorted_and_merged(rows))
 
 
-def are_canonical(rows: Rows, n_states: int, n_actions: int) -> bool:
+def _are_canonical(rows: Rows, n_states: int, n_actions: int) -> bool:
     """Whether the canonical form has the same bits; False only means that rows need a closer look."""
     from replicable_rl.sampling import _kernels
 
