@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import optimize, special, stats
 
-from replicable_rl.audit.intervals import BOLD, bounded_mean, clopper_pearson
+from replicable_rl.audit.intervals import BOLD, bounded_mean, clopper_pearson, mean_at_every_look
 from replicable_rl.errors import InvalidInput
 from tests.statistics import ALPHA, SEED
 
@@ -204,6 +204,74 @@ def test_coverage_test_refutes_the_normal_interval() -> None:
         return float(x.mean()) - radius, float(x.mean()) + radius
 
     assert coverage_p(normal, ("0/1, p=0.95", 20, pick([0, 1], [0.05, 0.95]), 0.95), 0) < ALPHA
+
+
+# --- every look --------------------------------------------------------------------------------------
+
+
+def zeros_and_ones(ones: int, n: int) -> Floats:
+    return np.repeat([1.0, 0.0], [ones, n - ones])
+
+
+@pytest.mark.parametrize("p", [0.05, 0.5, 0.8, 0.95])
+def test_an_interval_at_every_look_ever_errs_as_rarely_as_it_says(p: float) -> None:
+    """The probability of ever lying above p, or ever below it, summed exactly over looks at 1 to 400 values."""
+    looks = [*range(1, 21), *range(30, 401, 10)]
+    ends = {n: np.array([mean_at_every_look(zeros_and_ones(ones, n)) for ones in range(n + 1)]) for n in looks}
+    for side in (0, 1):
+        alive = np.ones(1)  # the probability of each number of ones, of paths that never erred
+        for n in range(1, looks[-1] + 1):
+            alive = np.append(alive * (1.0 - p), 0.0) + np.insert(alive * p, 0, 0.0)
+            if n in ends:
+                alive[ends[n][:, 0] > p if side == 0 else ends[n][:, 1] < p] = 0.0
+        assert 0.002 < 1.0 - alive.sum() <= 0.025
+
+
+def test_one_look_does_not_hold_at_many() -> None:
+    """Why there are two intervals: a mean of exactly 0.8 is called above 0.8 more and more often."""
+    alive = np.ones(1)
+    for n in range(1, 401):
+        alive = np.append(alive * 0.2, 0.0) + np.insert(alive * 0.8, 0, 0.0)
+        if n >= 60 and n % 20 == 0:
+            alive[[clopper_pearson(ones, n)[0] > 0.8 for ones in range(n + 1)]] = 0.0
+    assert 1.0 - alive.sum() > 0.05
+
+
+def closed_form(ones: int, n: int) -> float:
+    """The low end by the incomplete beta function: Jeffreys' law of q, restricted to q >= m, against m."""
+    a, b = ones + 0.5, n - ones + 0.5
+
+    def excess(m: float) -> float:
+        mixed = special.betaln(a, b) + math.log(special.betaincc(a, b, m))
+        law = special.betaln(0.5, 0.5) + math.log(special.betaincc(0.5, 0.5, m))
+        return float(mixed - law - special.xlogy(ones, m) - special.xlogy(n - ones, 1.0 - m) - math.log(40.0))
+
+    return float(optimize.brentq(excess, 1e-9, min(ones / n, 1.0 - 1e-9), xtol=1e-13))
+
+
+@pytest.mark.parametrize("n", [5, 60, 1000, 50_000])
+def test_every_look_is_the_mixture_over_jeffreys_law(n: int) -> None:
+    for ones in sorted({n // 5, n // 2, n - 1, n}):
+        low, _ = mean_at_every_look(zeros_and_ones(ones, n))
+        _, high = mean_at_every_look(zeros_and_ones(n - ones, n))
+        assert (low, 1.0 - high) == pytest.approx((closed_form(ones, n),) * 2, abs=1e-6)
+
+
+@given(SAMPLES, CONFIDENCES)
+def test_every_look_contains_the_mean_and_asks_for_no_order(values: list[float], confidence: float) -> None:
+    low, high = mean_at_every_look(values, confidence)
+    assert 0.0 <= low <= np.mean(values) + 1e-12
+    assert np.mean(values) - 1e-12 <= high <= 1.0
+    assert mean_at_every_look(values[::-1], confidence) == (low, high)
+
+
+def test_many_different_values_are_moved_to_a_grid_that_widens_the_interval() -> None:
+    x = np.random.default_rng(SEED).random(4000)
+    low, high = mean_at_every_look(x)
+    fine, top = mean_at_every_look(np.round(x, 3))
+    assert abs(low - fine) < 1e-3
+    assert abs(high - top) < 1e-3
+    assert low < x.mean() < high < low + 0.05
 
 
 # --- Bad input -----------------------------------------------------------------------------------

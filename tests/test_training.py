@@ -147,8 +147,6 @@ def test_wrong_outputs(returned: Any, options: dict[str, Any], message: str) -> 
         ({"uniform": 1.0}, "evaluate="),
         ({"epsilon": 0.1}, "problem="),
         ({"evaluate": noisy, "uniform": []}, "uniform must be"),
-        ({"data": 3}, "data must be"),
-        ({"data": lambda seed: [object()]}, "data must"),
     ],
 )
 def test_bad_arguments(options: dict[str, Any], message: str) -> None:
@@ -265,25 +263,21 @@ def reads(shared_seed: int, sample_seed: int) -> list[int]:
 def test_an_audit_in_which_nothing_was_fresh_shows_nothing() -> None:
     nothing: list[AuditResult] = [
         doubts(lambda shared, sample: [shared % 2, 1]),
-        doubts(reads, data=lambda seed: b"the same"),
-        doubts(reads, data=lambda seed: {"x": np.zeros(3)}),
         doubts(lambda shared, sample: rr.Run.of({"policy": [sample % 1, 1]}, samples=0)),
     ]
     for result in nothing:
         assert result.warnings[0].startswith("Nothing was fresh, for ")
         assert result.fresh.startswith("nothing, for ")
         assert (result.meets(0.8), result.verdict(), result.agreement().same) == (None, None, 60)
-    shown = doubts(reads, data=lambda seed: np.array([seed]))
+    shown = doubts(reads)
     assert (shown.verdict(), shown.unsampled) == (True, "")
     random = np.random.default_rng(SEED)
     unseeded = doubts(lambda shared, sample: random.integers(0, 9, 3))
     assert "The data were not fresh" in unseeded.unsampled
-    with pytest.raises(InvalidInput, match=r"data\(\d+\) failed"):
-        doubts(reads, data=lambda seed: 1 / 0)
 
 
 def test_runs_that_learn_nothing_are_doubted() -> None:
-    constant = doubts(lambda shared, sample: [sample % 1] * 3, data=lambda seed: b"%d" % seed)
+    constant = doubts(lambda shared, sample: [sample % 1] * 3)
     assert "one and the same action in all 3 states" in constant.warnings[0]
     returns = doubts(coin, evaluate=noisy, uniform=[0.4, 0.6])
     assert any("uniform policy" in warning for warning in returns.warnings)

@@ -31,12 +31,11 @@ from replicable_rl.planning import gain
 from replicable_rl.problem.source import greedy
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import bar_where_it_is_seen
-from replicable_rl.runs import UNSAID, ObjectSpec, Run, RunSpec, Status, StatusCode, exact_json, level_of
+from replicable_rl.runs import UNSAID, ObjectSpec, Run, RunSpec, Status, StatusCode, exact_json
 from replicable_rl.solve import stated_unless_ours
 from replicable_rl.training import playing
 from replicable_rl.training.playing import EpisodeReturns
 from replicable_rl.training.sb3 import StableBaselines3, TrainedPolicy
-from replicable_rl.wording import sentence
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,7 +60,6 @@ def audit_callable(
     probe: Any = None,
     evaluate: Callable[..., Any] | None = None,
     uniform: Any = None,
-    data: Callable[[int], Any] | None = None,
     problem: TabularMDP | None = None,
     name: str | None = None,
     version: str | None = None,
@@ -92,9 +90,6 @@ def audit_callable(
     uniform : float or list of float, optional
         What the uniform policy earns, one number or the returns of several episodes. Where ``evaluate`` can tell
         (`EpisodeReturns` can), nothing needs to be given. Runs that earn no more are warned of.
-    data : callable, optional
-        ``data(sample_seed)`` returns the data that ``train`` draws, as bytes or arrays. If two sample seeds give the
-        same, nothing was sampled, and the audit says so.
     problem : TabularMDP, optional
         What is solved, where it is known: outputs are checked against its size, and ``result.policies``
         gives returns and losses.
@@ -128,7 +123,6 @@ def audit_callable(
         probe=probe,
         evaluate=evaluate,
         uniform=uniform,
-        data=data,
         problem=problem,
         name=name,
         version=version,
@@ -165,7 +159,6 @@ def callable_spec(
     probe: Any = None,
     evaluate: Callable[..., Any] | None = None,
     uniform: Any = None,
-    data: Callable[[int], Any] | None = None,
     problem: TabularMDP | None = None,
     name: str | None = None,
     version: str | None = None,
@@ -179,7 +172,7 @@ def callable_spec(
     >>> callable_spec(lambda shared, sample: [sample % 2], shared_seeds=3).seeds[0] < 2**32
     True
     """
-    _check_functions(train, evaluate, data)
+    _check_functions(train, evaluate)
     if problem is not None and not isinstance(problem, TabularMDP):
         raise InvalidInput(f"{OWNER}: problem must be a TabularMDP, got {type(problem).__name__}.")
     if probe is None and isinstance(train, StableBaselines3):
@@ -200,11 +193,11 @@ def callable_spec(
         job=TrainJob(train, observations, problem, evaluate),
         **settings,
     )
-    words = _freshness(train, data, *map(int, spec.samples(next(spec.each_seed()))[:2]))
+    words = _freshness(train, *map(int, spec.samples(next(spec.each_seed()))[:2]))
     return replace(spec, evidence=replace(evidence, **words))
 
 
-def _check_functions(train: Any, evaluate: Any, data: Any) -> None:
+def _check_functions(train: Any, evaluate: Any) -> None:
     if not callable(train) or isinstance(train, type):
         raise InvalidInput(f"{OWNER}: train must be a function of (shared_seed, sample_seed), got {shown(train)}.")
     if not takes(train, 2):
@@ -212,8 +205,6 @@ def _check_functions(train: Any, evaluate: Any, data: Any) -> None:
     if evaluate is not None and not (callable(evaluate) and (takes(evaluate, 1) or takes(evaluate, 2))):
         rule = "a function of what train returns, or of that and a seed"
         raise InvalidInput(f"{OWNER}: evaluate must be {rule}, got {shown(evaluate)}.")
-    if data is not None and not (callable(data) and takes(data, 1)):
-        raise InvalidInput(f"{OWNER}: data must be a function of a sample seed, got {shown(data)}.")
 
 
 def takes(function: Callable[..., Any], arguments: int) -> bool:
@@ -256,39 +247,12 @@ def _asked(evaluate: Any, uniform: Any, epsilon: Any, delta: Any, problem: Tabul
 # --- what is fresh ------------------------------------------------------------------------------------------------
 
 
-def _freshness(train: Any, data: Callable[[int], Any] | None, first: int, second: int) -> dict[str, Any]:
-    """Say what is fresh, or why nothing is: seen in the data of two sample seeds, where that can be."""
-    words: dict[str, Any] = {}
+def _freshness(train: Any, first: int, second: int) -> dict[str, Any]:
+    """Say what is shared and fresh, or why nothing is fresh, as far as that can be seen before the runs."""
     if isinstance(train, StableBaselines3):
-        words = {"shared": train.shared_randomness, "fresh": train.fresh_randomness}
-    if data is None and isinstance(train, StableBaselines3):
-        return words | {"stale": train.repeats(first, second)}
-    if ignores_sample_seed(train):
-        return {"stale": "train does not read sample_seed"}
-    if data is None:
-        return words
-    digests = []
-    for sample in (first, second):
-        try:
-            drawn = data(sample)
-        except Exception as error:  # whatever somebody's code raises, its own sentence says why
-            reason = f"{type(error).__name__}: {sentence(error)}"
-            raise InvalidInput(f"{OWNER}: data({sample}) failed ({reason}).") from error
-        digests.append(data_digest(drawn))
-    if digests[0] == digests[1]:
-        return words | {"stale": "two sample seeds gave the same data"}
-    return {"fresh": "what train draws from sample_seed (two sample seeds gave different data)"} | words
-
-
-def data_digest(data: Any) -> str:
-    """Return a digest of data: bytes, arrays of numbers, and mappings of names to them.
-
-    >>> data_digest(np.array([1.0])) == data_digest(np.array([np.nan]))
-    False
-    """
-    level = level_of("bytes")
-    whole = data if isinstance(data, (bytes, Mapping)) else {"data": data}
-    return level.digest("data", level.freeze("data", whole))
+        stale = train.repeats(first, second)
+        return {"shared": train.shared_randomness, "fresh": train.fresh_randomness, "stale": stale}
+    return {"stale": "train does not read sample_seed"} if ignores_sample_seed(train) else {}
 
 
 def ignores_sample_seed(train: Callable[..., Any]) -> bool:
