@@ -114,7 +114,6 @@ OPTIONS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "evaluate": (str, "What measures the return of a run: module:function, or a Gymnasium id.", {}),
     "uniform": (float, "The return of the uniform policy.", _X),
     "probe": (str, "Observations to compare policies on: module:name.", {}),
-    "tolerance": (float, "How far apart two actions may be.", _X),
     "version": (str, "The version of the function, which a --store asks for.", {}),
     # of audits and searches
     "shared_seeds": (str, "How many shared seeds, or the seeds: 7,2023.", {"parser": seeds, "metavar": "N"}),
