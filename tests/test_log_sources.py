@@ -11,7 +11,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -19,7 +18,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -109,18 +107,12 @@ GZ = gzip.compress((HEADER + ROWS).encode(), mtime=0)
 MORE = gzip.compress(ROWS.encode(), mtime=0)
 TEXTS: dict[str, tuple[str, str | bytes, bool]] = {  # the file, what it holds, and whether it can be read
     "one field more, and empty": ("a.csv", HEADER + ROWS + "ab,x,1,cd,\n", False),
-    "two fields more, and empty": ("a.csv", HEADER + "ab,x,1,cd,,\n" + ROWS, False),
     "a row that is shifted": ("a.csv", "t," + HEADER + "36,6,ab,x,1,cd\n37,ab,x,1,cd\n", False),
-    "a field more in quotes": ("a.csv", HEADER + 'ab,x,1,cd,""\n', False),
-    "a field more in every row": ("a.csv", HEADER + "ab,x,1,cd,\n" * 3, False),
     "an unnamed column": ("a.csv", HEADER.replace("\n", ",\n") + "ab,x,1,cd,\n", True),
-    "a field less, late": ("a.csv", HEADER + ROWS * 60_000 + "ab,x,1\n", False),
-    "a field more, late": ("a.csv", HEADER + ROWS * 60_000 + "ab,x,1,cd,\n", False),
     "a line feed in the header": ("a.csv", HEADER.replace("\n", ',"no\nte"\n') + "ab,x,1,cd,k\n", False),
     "a line feed in a value": ("a.csv", HEADER + '"a\nb",x,1,"c\n\nd"\n' * 3, True),
     "a quote in a value": ("a.csv", HEADER + 'a"b,x,1,5"\n', False),
     "a quote after a blank": ("a.csv", HEADER + 'ab,x,1, "cd"\n', False),
-    "a blank after a quote": ("a.csv", HEADER + 'ab,x,1,"cd" \n', False),
     "an open quote": ("a.csv", HEADER + ROWS + '"ab,x,1,cd\n', False),
     "a byte 0": ("a.csv", HEADER + ROWS + "ab\0,x,1,cd\n", False),
     "a mark of bytes in the middle": ("a.csv", HEADER + ROWS + "\ufeff" + ROWS, False),
@@ -128,35 +120,20 @@ TEXTS: dict[str, tuple[str, str | bytes, bool]] = {  # the file, what it holds, 
     "carriage returns alone": ("a.csv", (HEADER + ROWS).replace("\n", "\r"), False),
     "lines that end in two ways": ("a.csv", HEADER + ROWS * 9 + ROWS.replace("\n", "\r\n"), False),
     "carriage returns and line feeds": ("a.csv", (HEADER + ROWS).replace("\n", "\r\n"), True),
-    "two columns by capitals": ("a.csv", HEADER.replace("\n", ",State\n") + "ab,x,1,cd,zz\n", True),
     "no last line feed": ("a.csv", (HEADER + ROWS)[:-1], True),
     "blank lines": ("a.csv", HEADER + "\n\n" + ROWS + "\n\n", True),
     "numbers with a sign and without": ("a.csv", HEADER + "7,x,1,7\n+7,x,1,7\n", False),
-    "numbers with zeros and without": ("a.csv", HEADER + "007,x,1,7\n", False),
-    "numbers with zeros": ("a.csv", HEADER + "007,x,1,008\n", True),
     "numbers beyond floats": ("a.csv", HEADER + "9007199254740993,x,1,9007199254740992\n", True),
-    "floats beyond floats": ("a.csv", HEADER + "9007199254740993.0,x,1,9007199254740992.0\n", False),
-    "thousands": ("a.csv", HEADER + 'ab,x,"1,000",cd\n', False),
     "no finite reward": ("a.csv", HEADER + "ab,x,-inf,cd\n", False),
     "minus zero": ("a.csv", HEADER + "ab,x,-0.0,cd\nab,x,0,cd\n", True),
     "a late object with a comma": ("a.jsonl", LINE * 1500 + LINE.replace("}", ",}"), False),
-    "a late null": ("a.jsonl", LINE * 1500 + "null\n", False),
-    "a late list": ("a.jsonl", LINE * 1500 + f"[{LINE[:-1]}]\n", False),
-    "a late object after a tab": ("a.jsonl", LINE * 1500 + "\v" + LINE, False),
-    "a late half": ("a.jsonl", LINE * 1500 + LINE[:30] + "\n" + LINE, False),
-    "a late pair": ("a.jsonl", LINE * 1500 + LINE[:-1] + LINE, False),
     "a late name that is given twice": ("a.jsonl", LINE * 1500 + LINE.replace("{", '{"state": "q", '), False),
-    "a late name in capitals": ("a.jsonl", LINE * 1500 + LINE.replace("state", "State", 1), False),
     "a late comma in a text": ("a.jsonl", LINE * 1500 + LINE.replace("ab", ',}\\"]'), True),
     "blank lines between objects": ("a.jsonl", f"\n{LINE} \r\n{LINE}", True),
     "a packed file": ("a.csv.gz", GZ, True),
-    "several packed parts": ("a.csv.gz", GZ + gzip.compress(b"", mtime=0) + MORE, True),
     "a wrong sum": ("a.csv.gz", GZ[:-8] + bytes([GZ[-8] ^ 1]) + GZ[-7:], False),
-    "a wrong sum of a part": ("a.csv.gz", GZ + MORE[:-8] + bytes([MORE[-8] ^ 1]) + MORE[-7:], False),
-    "a wrong length": ("a.csv.gz", GZ[:-1] + bytes([GZ[-1] ^ 1]), False),
     "a part that breaks off": ("a.csv.gz", GZ + MORE[:-6], False),
     "something after the last part": ("a.csv.gz", GZ + b"garbage", False),
-    "objects with a wrong sum": ("a.jsonl.gz", gzip.compress(LINE.encode(), mtime=0)[:-8] + bytes(8), False),
 }
 
 
@@ -170,41 +147,6 @@ def test_a_file_is_read_as_python_reads_it_or_refused(name: str, tmp_path: Path)
     assert read(tmp_path / "both") == (alone + alone if can_be_read else None)
 
 
-# --- bombs ----------------------------------------------------------------------------------------------
-
-_MEASURE = """
-import resource, sys, time
-import replicable_rl as rr
-rr.from_transitions({"state": [0], "action": [0], "reward": [0], "next_state": [0]}, gamma=0.5)
-before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-try:
-    rr.from_transitions(sys.argv[1], gamma=0.5)
-except rr.InvalidInput as refusal:
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, time.process_time() - began, refusal)
-"""
-
-
-@pytest.mark.parametrize(
-    ("name", "begin", "fill", "size"),
-    [
-        ("a.csv.gz", HEADER + ROWS, "\n", 12 * 10**8),
-        ("a.csv.gz", HEADER + '"', "\n", 10**8),
-        ("a.csv.gz", "", "x", 10**8),
-        ("a.jsonl.gz", LINE, "[", 10**8),
-    ],
-)
-def test_what_unpacks_to_too_much_costs_little(name: str, begin: str, fill: str, size: int, tmp_path: Path) -> None:
-    with gzip.open(tmp_path / name, "wb", compresslevel=1) as packed:
-        packed.write(begin.encode())
-        for _ in range(size // 10**7):
-            packed.write(fill.encode() * 10**7)
-    done = subprocess.run([sys.executable, "-c", _MEASURE, tmp_path / name], capture_output=True, text=True, check=True)
-    memory, seconds, said = done.stdout.split(maxsplit=2)
-    assert str(tmp_path / name) in said
-    assert int(memory) < 100_000  # kilobytes
-    assert float(seconds) < 10.0
-
-
 # --- folders --------------------------------------------------------------------------------------------
 
 FRAME = pl.DataFrame({"state": ["ab", "cd"], "action": ["1", "2"], "reward": [1.0, 0.0], "next_state": ["cd", "ab"]})
@@ -212,7 +154,7 @@ FRAMES: Rows = Counter([("ab", "1", 1.0, "cd"), ("cd", "2", 0.0, "ab")])
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-@pytest.mark.parametrize("folder", [f"{name}=7" for name in (*NAMES, "Action", "done", "c0", "c1")] + ["x=1/action=7"])
+@pytest.mark.parametrize("folder", [f"{name}=7" for name in ("action", "Action", "c0")] + ["x=1/action=7"])
 def test_a_folder_does_not_replace_a_column(kind: str, folder: str, tmp_path: Path) -> None:
     for name in ("a", "b"):
         path = tmp_path / folder / f"{name}.{kind}"
@@ -297,10 +239,7 @@ MANY = {name: values * 2 for name, values in LOG.items()}
     [
         lambda flags: flags,
         lambda flags: np.repeat(flags, 2)[::2],
-        lambda flags: np.array(list(zip(flags.view("u1"), strict=True)), [("x", "u1")]).view([("x", bool)])["x"],
         lambda flags: pd.Series(flags),
-        lambda flags: pd.Series(pd.array(flags, dtype="boolean")),
-        lambda flags: pd.Series(pd.arrays.BooleanArray(flags, np.zeros(4, dtype=bool))),
     ],
 )
 def test_truth_values_are_more_than_the_bytes_0_and_1(made: Callable[[Any], Any]) -> None:
@@ -320,20 +259,13 @@ LEVELS = pl.Enum(["b", "a"])
 CATEGORIES = pd.Categorical(["ab", "cd"], categories=["cd", "ab", "zz"])
 COLUMNS: dict[str, tuple[Callable[[], Any], dict[str, Any], Any]] = {  # a frame, its options, and what it says
     "categories": (lambda: pd.DataFrame({**LOG, "state": CATEGORIES}), {}, LOG),
-    "categories of numbers": (lambda: pd.DataFrame({**LOG, "reward": pd.Categorical([1.0, 0.0])}), {}, LOG),
     "an enumeration": (lambda: pl.DataFrame(LOG, schema_overrides={"state": pl.Enum(["cd", "ab"])}), {}, LOG),
     "a dictionary of Arrow": (lambda: pa.table({**LOG, "state": pa.array(LOG["state"]).dictionary_encode()}), {}, LOG),
-    "chunks": (lambda: pa.concat_tables([pa.table(LOG).slice(0, 1), pa.table(LOG).slice(1)]), {}, LOG),
-    "a slice": (lambda: pa.table(MANY).slice(2), {}, LOG),
     "a masked array": (lambda: {**LOG, "reward": np.ma.array([1.0, 0.0], mask=[False, True])}, {}, None),
     "columns by capitals": (lambda: pd.DataFrame({"State": [1, 2], **LOG}), {}, LOG),
     "small floats": (lambda: {**LOG, "action": np.array([2**24, 2**24 + 1], dtype=np.float32)}, {}, None),
-    "small floats in Arrow": (lambda: pa.table({**LOG, "action": pa.array([2.0**24, 1.0], pa.float32())}), {}, None),
     "large floats": (lambda: {**LOG, "action": np.array([2.0**53, 1.0])}, {}, None),
-    "floats": (lambda: {**LOG, "action": np.array([2.0**53 - 1, -0.0])}, {}, {**LOG, "action": [2**53 - 1, 0]}),
-    "no rows": (lambda: dict.fromkeys(NAMES, ()), {}, None),
     "a column without rows": (lambda: {**LOG, "action": []}, {}, None),
-    "bytes in order": (lambda: {**STEPS, "o": np.array([b"9", b"10"])}, ORDERED, None),
     "levels in order": (lambda: pl.DataFrame({**STEPS, "o": pl.Series(["a", "b"], dtype=LEVELS)}), ORDERED, None),
 }  # fmt: skip
 
@@ -343,14 +275,6 @@ def test_a_column_is_read_as_the_list_that_it_is_or_refused(name: str) -> None:
     made, options, expected = COLUMNS[name]
     rows = zip(*(map(float if one == "reward" else str, (expected or LOG)[one]) for one in NAMES), strict=True)
     assert read(made(), **options) == (None if expected is None else Counter(rows))
-
-
-def test_an_order_in_a_database_is_no_nan() -> None:
-    ibis = pytest.importorskip("ibis")
-    for last, is_read in ((2.0, True), (float("nan"), False)):
-        connection = ibis.duckdb.connect()
-        connection.con.register("steps", pa.table({**STEPS, "o": [1.0, last]}))
-        assert (read(connection.table("steps"), **ORDERED) is not None) == is_read
 
 
 # --- what cannot be read ------------------------------------------------------------------------------------
@@ -593,102 +517,55 @@ def test_tables_that_cannot_be_read_get_one_sentence(changes: dict[str, Any], op
         rr.from_transitions(gone, **ROOM)
 
 
-def test_the_halves_of_several_files_are_those_of_all_rows(tmp_path: Path) -> None:
-    log = a_log()
-    whole = rr.from_transitions(log, **ROOM, episode="game")
-    ends = [0, 1000, 1001, 2500, STEPS_IN_ALL]
-    for number in range(4):
-        part = {name: column[ends[number] : ends[number + 1]] for name, column in log.items()}
-        frame = {name: np.asarray(column) for name, column in part.items()}
-        with duckdb.connect() as connection:
-            connection.register("part", frame)
-            connection.execute(f"COPY (FROM part) TO '{tmp_path / f'{number}.parquet'}'")
-    read = rr.from_transitions(tmp_path, **ROOM, episode="game")
-    assert read == whole
-    assert (read.flaws.broken, whole.flaws.broken) == (0, 0)
-    assert read.early is not None
-    assert whole.early is not None
-    assert read.early.tolist() == whole.early.tolist()
-    assert read.early.sum() == STEPS_IN_ALL // 2
-
-
-# --- a server of PostgreSQL ------------------------------------------------------------------------
-
-
-def _programs() -> Path | None:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    on_path = shutil.which("initdb")
-    return found[-1].parent if found else Path(on_path).parent if on_path else None
+# --- a server of PostgreSQL -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Any]:
     """Lend a connection to a server that is started for these tests, on the loopback address."""
-    programs = _programs()
-    if programs is None:
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    if not programs:
         pytest.skip("no PostgreSQL server is installed")
     psycopg = pytest.importorskip("psycopg")
     folder = Path(tempfile.mkdtemp(prefix="replicable-rl-postgres-"))
-    user: dict[str, Any] = {}
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
     if os.getuid() == 0:  # a server refuses to run as root
         shutil.chown(folder, "nobody")
-        user = {"user": "nobody"}
+        quiet["user"] = "nobody"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    data = str(folder / "data")
-    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
-    setup = [
-        str(programs / "initdb"),
-        "-D",
-        data,
-        "-U",
-        "tester",
-        "-A",
-        "trust",
-        "-E",
-        "UTF8",
-        "--no-sync",
-        "--locale=C",
-    ]
     settings = [f"port={port}", "listen_addresses=127.0.0.1", f"unix_socket_directories={folder}", "fsync=off"]
-    command = [str(programs / "postgres"), "-D", data, *(word for one in settings for word in ("-c", one))]
-    server = None
+    options = [word for setting in settings for word in ("-c", setting)]
+    initdb = [str(programs[-1] / "initdb"), "-D", f"{folder}/data", "-U", "tester", "-A", "trust", "-E", "UTF8"]
+    subprocess.run([*initdb, "--no-sync", "--locale=C"], check=True, timeout=60, **quiet)
+    server = subprocess.Popen([str(programs[-1] / "postgres"), "-D", f"{folder}/data", *options], **quiet)
     try:
-        subprocess.run(setup, check=True, timeout=60, **quiet, **user)
-        server = subprocess.Popen(command, **quiet, **user)
-        address = f"host=127.0.0.1 port={port} user=tester dbname=postgres"
         for _ in range(100):
             with contextlib.suppress(psycopg.OperationalError):
-                psycopg.connect(address).close()
+                psycopg.connect(f"host=127.0.0.1 port={port} user=tester dbname=postgres").close()
                 break
             time.sleep(0.1)
         import ibis
 
         backend = ibis.postgres.connect(host="127.0.0.1", port=port, user="tester", database="postgres")
-        _fill(backend.con, "log", a_log(), TYPES)
+        columns = ", ".join(f"{name} {TYPES.get(name, 'integer')}" for name in a_log())
+        with backend.con.cursor() as cursor:
+            cursor.execute(f"CREATE TABLE log ({columns})")
+            with cursor.copy("COPY log FROM STDIN WITH (FORMAT csv, HEADER)") as copy:
+                copy.write(csv_text(a_log()))
+        backend.con.commit()
         yield backend
         backend.disconnect()
     finally:
-        if server is not None:
-            server.terminate()
-            server.wait(timeout=30)
+        server.terminate()
+        server.wait(timeout=30)
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _fill(connection: Any, name: str, log: dict[str, Any], types: dict[str, str]) -> None:
-    columns = ", ".join(f"{column} {types.get(column, 'integer')}" for column in log)
-    with connection.cursor() as cursor:
-        cursor.execute(f"CREATE TABLE {name} ({columns})")
-        with cursor.copy(f"COPY {name} FROM STDIN WITH (FORMAT csv, HEADER)") as copy:
-            copy.write(csv_text(log))
-    connection.commit()
 
 
 @pytest.mark.parametrize("reading", READINGS)
 def test_postgresql_counts_to_the_same_digest(reading: str, postgres: Any, csv_file: Path) -> None:
     options = ROOM | READINGS[reading]
     found, read = (rr.from_transitions(source, **options) for source in (postgres.table("log"), csv_file))
-    assert found.process == read.process
-    assert found.sample == read.sample
+    assert found == read
     assert found.flaws.broken == read.flaws.broken

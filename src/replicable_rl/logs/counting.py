@@ -73,7 +73,7 @@ class Names(NamedTuple):
     rules: NDArray[Any]  # which each value breaks, or ""
 
 
-class Counted(NamedTuple):
+class LogCounts(NamedTuple):
     """What a log says: names, counts of (state, action, next state, reward), and what `Dataset` takes besides them.
 
     The next state -1 is the one after the end.
@@ -119,7 +119,7 @@ class Count:
         self.has_ends, self.follows = self.columns.has_ends, self.columns.follows
         self.done = "COALESCE(d, true)" if self.has_ends else "false"
 
-    def counted(self) -> Counted:
+    def counted(self) -> LogCounts:
         """Count the transitions of the log."""
         self._read()
         rows, lowest, highest = self.log.ask("SELECT COUNT(*), MIN(r), MAX(r) FROM steps")
@@ -149,7 +149,7 @@ class Count:
             total = (upper.astype(object) * int(_HALF) + lower).astype(np.float64)
             reward = np.clip(into_stretches(total / n / scale(low, high), reward, width), low, high)
         more = {"early": early if is_timed else None, "starts": starts, "width": width, "flaws": flaws}
-        return Counted(states.labels, actions.labels, (s, a, t, reward, n), (low, high), more)
+        return LogCounts(states.labels, actions.labels, (s, a, t, reward, n), (low, high), more)
 
     # --- rows ------------------------------------------------------------------------------------------------
 

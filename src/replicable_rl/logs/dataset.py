@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +25,9 @@ if TYPE_CHECKING:
 
     from replicable_rl.problem.table import Labels
     from replicable_rl.runs import ObjectSpec
+
+
+_PLACES = ("state", "action", "successor")
 
 
 class Flaws(NamedTuple):
@@ -80,32 +82,24 @@ class Dataset(Recorded, Artifact):
         flaws: Flaws = NO_FLAWS,
         width: float = 0.0,
     ) -> None:
-        if not isinstance(process, Process):
-            raise InvalidInput(f"Dataset: process must be a Process, got {shown(process)}.")
         self.process, self.n_states, self.n_actions = process, len(process.states), len(process.actions)
         self.gamma, self.reward_range = process.gamma, process.reward_range
-        self.flaws = Flaws(*(check_integer("Dataset", "flaws", many, low=0, high=2**63 - 1) for many in flaws))
-        self.width = float(width)
-        if not self.width >= 0.0:
-            raise InvalidInput(f"Dataset: width must be 0 or more, got {shown(width)}.")
+        self.flaws, self.width = flaws, float(width)
         rewards, (low, high) = check_numbers("Dataset", "reward", reward), self.reward_range
-        if rewards.ndim != 1 or not ((rewards >= low) & (rewards <= high) & np.isfinite(rewards)).all():
-            rule = f"must lie in reward_range [{low:g}, {high:g}], one number for every outcome"
-            raise InvalidInput(f"Dataset: reward {rule}, got {shown(reward)}.")
-        size = rewards.size
-        states = _whole("state", state, size, self.n_states)
-        actions = _whole("action", action, size, self.n_actions)
-        successors = _whole("successor", successor, size, self.n_states)
+        size, sizes = rewards.shape, (self.n_states, self.n_actions, self.n_states)
+        states, actions, successors = (
+            _whole(name, values, size, below - 1)
+            for name, values, below in zip(_PLACES, (state, action, successor), sizes, strict=True)
+        )
         counts = _whole("count", count, size)
-        if (counts < 1).any():
-            raise InvalidInput("Dataset: count must be 1 or more for every outcome. Leave out what was not seen.")
+        if not ((rewards >= low) & (rewards <= high) & (counts > 0)).all():
+            rule = f"needs a reward in reward_range [{low:g}, {high:g}] and a count of 1 or more"
+            raise InvalidInput(f"Dataset: every outcome {rule}.")
         key = (states * self.n_actions + actions) * self.n_states + successors
         order = np.lexsort((rewards, key))  # one order, whatever order the rows came in
         self.key, self.reward, self.count = key[order], rewards[order] + 0.0, counts[order]
         self.early = None if early is None else _whole("early", early, size)[order]
-        if self.early is not None and (self.early > self.count).any():
-            raise InvalidInput("Dataset: early must not be more than the count of an outcome.")
-        self.starts = None if starts is None else _whole("starts", starts, self.n_states).copy()
+        self.starts = None if starts is None else _whole("starts", starts, (self.n_states,)).copy()
         if process.initial is not None:  # the declared distribution of the first state, or that of the episodes
             self.initial = np.array(process.initial)
         elif self.starts is not None and self.starts.sum():
@@ -207,7 +201,8 @@ class Dataset(Recorded, Artifact):
     def split(self, parts: int = 2, *, seed: int = 0) -> list[Dataset]:
         """Return disjoint parts of the log, each row in one of them at random."""
         parts = check_integer("Dataset.split", "parts", parts, low=2, high=max(2, self.rows))
-        rng, even = _stream("Dataset.split", seed), np.full(parts, 1.0 / parts)
+        seed = check_integer("Dataset.split", "seed", seed, low=0, high=2**64 - 1)
+        rng, even = np.random.Generator(np.random.PCG64DXSM(seed)), np.full(parts, 1.0 / parts)
         drawn = rng.multinomial(self.count, even)
         starts = [None] * parts if self.starts is None else rng.multinomial(self.starts, even).T
         return [self.with_counts(drawn[:, i], starts[i]) for i in range(parts)]
@@ -254,18 +249,14 @@ class Dataset(Recorded, Artifact):
         return f"Dataset({plural(self.rows, 'row')}, S={self.n_states}, A={self.n_actions}, gamma={self.gamma:g})"
 
 
-def _stream(owner: str, seed: int) -> np.random.Generator:
-    return np.random.Generator(np.random.PCG64DXSM(check_integer(owner, "seed", seed, low=0, high=2**64 - 1)))
-
-
-def _whole(name: str, values: ArrayLike, size: int, below: float = math.inf) -> NDArray[np.int64]:
-    """Return ``size`` whole numbers that are not negative, and below a bound if there is one."""
-    found = np.asarray(values)
-    fits = found.shape == (size,) and found.dtype.kind in "iuf" and bool(((found >= 0) & (found < below)).all())
-    if size and not (fits and (found.dtype.kind != "f" or bool((found == np.floor(found)).all()))):
-        rule = f"must hold {size} whole numbers from 0" + (f" to {below - 1:g}" if below < math.inf else "")
-        raise InvalidInput(f"Dataset: {name} {rule}, got {shown(values)}.")
-    return found.astype(np.int64, copy=False)
+def _whole(name: str, values: ArrayLike, shape: tuple[int, ...], high: float = 2.0**62) -> NDArray[np.int64]:
+    """Return whole numbers from 0 to a bound."""
+    numbers = check_numbers("Dataset", name, values)
+    if numbers.shape != shape or not ((numbers >= 0) & (numbers <= high) & (numbers == np.floor(numbers))).all():
+        raise InvalidInput(
+            f"Dataset: {name} must hold {shape[0]} whole numbers from 0 to {high:g}, got {shown(values)}."
+        )
+    return np.asarray(values).astype(np.int64)
 
 
 # --- what is in a log ----
