@@ -314,7 +314,7 @@ def diagnose_command(
 ) -> int:
     """Say what LOG decides, and how likely another log decides alike.
 
-    Also say in which states it does not, and how much data it would take.
+    Also say in which states it may decide otherwise, and how many rows it takes.
     """
     algorithm = algorithm_named("plug-in-policy-v1", _USUAL | asked["given"])
     refuse_early(report)
