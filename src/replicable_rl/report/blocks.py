@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from replicable_rl.wording import minus, number, visible
+from replicable_rl.wording import minus, number, plural, visible
 
 Tone = Literal["good", "bad", "unsure", "plain"]
 SIGNS = {"good": "✓", "bad": "✗", "unsure": "?", "plain": ""}
 WALL, OPEN = "#", ".SF"  # letters of a map: no state; cells that show the action
 ARROWS = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
+_STATES = 40  # in the table of a policy
 _NUMERALS = re.compile(r"[-−+]?[0-9][-−+0-9.,e–×% ()]*")  # a number, or an interval
 
 
@@ -147,10 +148,14 @@ class Policy(Block):
         ]
 
     @property
-    def order(self) -> list[int]:
-        """The states, those with different actions before the others."""
-        differing = set(self.differing)
-        return [*self.differing, *(s for s in range(len(self.states)) if s not in differing)]
+    def table(self) -> Table:
+        """The states with their actions; states with different actions come first, with stars."""
+        differing, size = set(self.differing), len(self.states)
+        order = [*self.differing, *(s for s in range(size) if s not in differing)][:_STATES]
+        names = [name for name, _ in self.runs] if len(self.runs) > 1 else ["action"]
+        rows = [[self.states[s], *("*" * (s in differing) + actions[s] for _, actions in self.runs)] for s in order]
+        more = f"{plural(size - _STATES, 'more state')} not listed. " if size > _STATES else ""
+        return Table(["state", *names], rows, f"{more}{self.caption}")
 
     @cached_property
     def cells(self) -> list[list[tuple[str, int | None]]]:

@@ -39,8 +39,7 @@ _SECURITY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-
 _CONTENTS = 3  # sections that a table of contents is worth
 _SHORT = 24  # characters of a cell that is not broken into lines
 _SQUARE = 40  # units of a square of a map
-_STRIP = 10  # squares in a row where there is no map
-_MOST_STATES = 400  # of a drawn policy
+_SQUARES = 400  # of a map that is drawn
 
 
 def page(title: str, blocks: Sequence[Block], command: str | None = None) -> str:
@@ -94,9 +93,9 @@ def _contents(sections: Sequence[str]) -> Iterator[str]:
 
 
 def _body(blocks: Sequence[Block]) -> Iterator[str]:
-    """Yield the blocks; details that follow each other are folded together, but for pictures."""
+    """Yield the blocks; details that follow each other are folded together, but for maps."""
     part = 0
-    for detail, group in groupby(blocks, key=lambda block: block.detail and not isinstance(block, (Policy, Figure))):
+    for detail, group in groupby(blocks, key=_is_folded):
         if detail:
             yield "<details><summary>Details</summary>"
         for block in group:
@@ -107,6 +106,10 @@ def _body(blocks: Sequence[Block]) -> Iterator[str]:
                 yield from _html(block)
         if detail:
             yield "</details>"
+
+
+def _is_folded(block: Block) -> bool:
+    return block.detail and not (isinstance(block, Policy) and block.layout)
 
 
 def _html(block: Block) -> Iterator[str]:
@@ -187,11 +190,11 @@ def _interval(row: Interval) -> str:
 
 
 def _policy(policy: Policy) -> Iterator[str]:
-    """Yield a picture of every run: the map, or a strip of the first states, differing states first."""
+    """Yield a map for every run, or a table of the states."""
     rows = policy.cells
-    if not rows or sum(map(len, rows)) > _MOST_STATES:
-        order = policy.order[:_MOST_STATES]
-        rows = [[(OPEN[0], s) for s in order[i : i + _STRIP]] for i in range(0, len(order), _STRIP)]
+    if not rows or sum(map(len, rows)) > _SQUARES:
+        yield from _table(policy.table)
+        return
     signs, columns = letters(policy), max(map(len, rows))
     yield '<figure><div class="boards">'
     for name, actions in policy.runs:
@@ -205,14 +208,8 @@ def _policy(policy: Policy) -> Iterator[str]:
                 yield f'<g transform="translate({_SQUARE * x} {_SQUARE * y})">{square}</g>'
         yield "</svg></div>"
     legend = ", ".join(f"{sign}: {name}" for name, sign in signs.items() if sign not in (name, ARROWS.get(name)))
-    drawn = sum(state is not None for row in rows for _, state in row)
-    notes = [
-        policy.caption,
-        f"≠ marks the states in which the runs differ: {len(policy.differing)}." if policy.differing else "",
-        f"{legend}." if legend else "",
-        f"{drawn} of {len(policy.states)} states are drawn." if drawn < len(policy.states) else "",
-    ]
-    yield f"</div>{_caption(' '.join(filter(None, notes)))}</figure>"
+    marked = f"≠ marks the states in which the runs differ: {len(policy.differing)}." if policy.differing else ""
+    yield f"</div>{_caption(' '.join(filter(None, [policy.caption, marked, legend])))}</figure>"
 
 
 def _square(policy: Policy, letter: str, state: int | None, actions: Sequence[str], signs: dict[str, str]) -> str:

@@ -21,12 +21,11 @@ from replicable_rl.report.blocks import (
     cell_text,
     letters,
 )
-from replicable_rl.wording import interval, plural, share, visible
+from replicable_rl.wording import interval, share, visible
 
 _NARROWEST = 40  # columns: in a narrower terminal, lines are as wide as this
 _GAP = 2  # spaces between columns
 _WORDS = 14  # columns that a column of words keeps
-_STATES = 40  # states in a table of a policy
 _BETWEEN = 6  # spaces between two maps
 
 
@@ -76,7 +75,6 @@ def _lines(block: Block, width: int) -> Iterator[str]:
             yield from wrapped(block.caption, width)
         case Policy():
             yield from _policy(block, width)
-            yield from wrapped(block.caption, width)
         case Figure():
             yield from wrapped(f"Figure: {block.alt}. {block.caption}", width)
         case Command():
@@ -131,15 +129,16 @@ def _policy(policy: Policy, width: int) -> Iterator[str]:
     """Yield a map for every run, side by side where there is room, or a table of the states."""
     columns = max(map(len, policy.cells), default=0)
     if not columns or 4 * columns + 1 > width:
-        yield from _states(policy, width)
+        yield from _lines(policy.table, width)
         return
     maps = [list(_map(policy, actions)) for _, actions in policy.runs]
     if len(maps) * (4 * columns + 1 + _BETWEEN) - _BETWEEN > width:
         for i, lines in enumerate(maps):
             yield from [*([""] if i else []), *lines]
-        return
-    for row in zip(*maps, strict=True):
-        yield (" " * _BETWEEN).join(row)
+    else:
+        for row in zip(*maps, strict=True):
+            yield (" " * _BETWEEN).join(row)
+    yield from wrapped(policy.caption, width)
 
 
 def _map(policy: Policy, actions: Sequence[str]) -> Iterator[str]:
@@ -156,15 +155,3 @@ def _map(policy: Policy, actions: Sequence[str]) -> Iterator[str]:
             squares.append("███" if state is None else f"{mark}{sign:<2}")
         yield f"│{'│'.join(squares)}│"
     yield f"└{rule.replace('┼', '┴')}┘"
-
-
-def _states(policy: Policy, width: int) -> Iterator[str]:
-    differing = set(policy.differing)
-    names = [name for name, _ in policy.runs] if len(policy.runs) > 1 else ["action"]
-    rows = [
-        [policy.states[s], *("*" * (s in differing) + cell_text(actions[s]) for _, actions in policy.runs)]
-        for s in policy.order[:_STATES]
-    ]
-    yield from _table(Table(["state", *names], rows), width)
-    if len(policy.states) > _STATES:
-        yield f"{plural(len(policy.states) - _STATES, 'more state')} not listed."
