@@ -110,8 +110,8 @@ def _fragile(found: Diagnosis) -> list[Block]:
     columns = ["state", "this log", "others", "differ in", "gap", "at stake"]
     caption = (
         f"{plural(len(rows), 'state')}, the most fragile first: what this log takes, what others take most often "
-        "instead, and in how many pairs of logs the two differ there. The gap is by how much both actions differ in "
-        "value; at stake is what the other one costs from the first state on. Both are in values normalised to [0, 1]."
+        "instead, and in how many pairs of logs the two differ there. The gap is the difference in value of both "
+        "actions; at stake is what the other one costs from the first state on, both in values normalised to [0, 1]."
     )
     more = [Table(columns, rows[_STATES:], "The other states.", detail=True)] if len(rows) > _STATES else []
     return [Table(columns, rows[:_STATES], caption), *more]
