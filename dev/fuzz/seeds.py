@@ -44,7 +44,8 @@ def _write_run(path: Path) -> None:
 
 def _read_run(path: Path) -> str:
     run = rr.load(path)
-    return json.dumps([run.to_json(), run.history_digest], sort_keys=True, default=str)
+    history = {name: values.tolist() for name, values in run.history.items()}
+    return json.dumps([run.to_json(), history], sort_keys=True, default=str)
 
 
 def _write_store(path: Path) -> None:
