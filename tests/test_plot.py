@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -13,7 +12,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.audit import AuditResult
-from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, calibrate
+from replicable_rl.diagnose import Calibration, Diagnosis, calibrate
 from replicable_rl.logs import Dataset
 from replicable_rl.plotting import logarithmic, readable
 from tests.test_display import log
@@ -30,11 +29,6 @@ def audited(rho: float) -> AuditResult:
 @cache
 def calibrated() -> Calibration:
     return calibrate(GRID, rr.PlugInPolicy(0.05, 0.01, 0.2), start=100, shared_seeds=100)
-
-
-@cache
-def compared() -> Comparison:
-    return rr.compare(CHAIN, algorithms=["greedy", "affordable"], start=64, shared_seeds=100)
 
 
 @cache
@@ -137,7 +131,6 @@ def test_an_axis_of_samples_has_numbers(low: int, high: int, plt: Any) -> None:
 def test_the_other_figures_are_drawn_on_axes_of_the_caller(plt: Any) -> None:
     figures: list[tuple[Any, Any]] = [
         (rr.plot.curve, calibrated()),
-        (rr.plot.frontier, compared()),
         (rr.plot.fragile_states, diagnosed()),
         (rr.plot.agreement, audited(0.25).agreement("policy")),
     ]
@@ -148,9 +141,6 @@ def test_the_other_figures_are_drawn_on_axes_of_the_caller(plt: Any) -> None:
     states = diagnosed().states
     assert rr.plot.fragile_states(diagnosed(), limit=1).patches[0].get_width() == states[0].share
     assert rr.plot.curve(calibrated(), "loss").get_ylabel().startswith("mean loss")
-    rows = dataclasses.replace(compared(), rows=compared().rows[:1] * 20)
-    handles, _ = rr.plot.frontier(rows).get_legend_handles_labels()
-    assert len({(line.get_color(), line.get_marker()) for line in handles}) == 20, "no two lines look the same"
 
 
 @pytest.mark.parametrize(

@@ -19,19 +19,16 @@ import numpy as np
 
 from replicable_rl.audit import Agreement, AuditResult
 from replicable_rl.audit.audits import problem_of
-from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, Point
+from replicable_rl.diagnose import Calibration, Diagnosis, Point
 from replicable_rl.errors import InvalidInput, check_choice, check_integer, check_numbers, needs, shown
 from replicable_rl.logs import Dataset
 from replicable_rl.plotting import (
     BLUE,
-    COLOURS,
     GREEN,
     GREY,
-    MARKERS,
     RED,
     Axes,
     banded,
-    bounded,
     dotted,
     draw_map,
     logarithmic,
@@ -46,7 +43,7 @@ from replicable_rl.rules import Cuts
 from replicable_rl.runs import Run
 from replicable_rl.wording import brief, number, plural, visible
 
-__all__ = ["agreement", "curve", "draw", "fragile_states", "frontier", "policy"]
+__all__ = ["agreement", "curve", "draw", "fragile_states", "policy"]
 
 _LETTERS = 28  # of a name
 _INCHES = 9.0  # of a map
@@ -278,43 +275,6 @@ def _row(point: Point, quantity: str) -> dict[str, Any]:
         {} if value is None else {quantity: float(value), f"{quantity}_low": value.low, f"{quantity}_high": value.high}
     )
     return {"samples": float(point.samples if point.samples is not None else point.size), **ends}
-
-
-def frontier(comparison: Comparison, *, ax: Any = None) -> Any:
-    """Draw the samples that every rule and algorithm needs against the loss of its policies, on a table.
-
-    >>> import replicable_rl as rr
-    >>> mdp = rr.make("chain-v1")
-    >>> axes = rr.plot.frontier(rr.compare(mdp, algorithms=["greedy", "affordable"], start=64, shared_seeds=300))
-    """
-    _check("plot.frontier", "comparison", comparison, Comparison)
-    if comparison.gain is None:
-        raise InvalidInput("plot.frontier: losses are not known where the problem is no table.")
-    (axes,) = _axes("plot.frontier", ax, 1, (7.5, 4.2))
-    with styled():
-        axes.set_yscale("log")
-        axes.minorticks_off()
-        for i, row in enumerate(comparison.rows):
-            look: dict[str, Any] = {
-                "color": COLOURS[i % len(COLOURS)],
-                "marker": MARKERS[(i + i // len(COLOURS)) % len(MARKERS)],  # no two lines look the same
-                "linestyle": "none",
-            }
-            name = plain_name(row.name)
-            if row.samples is not None and row.loss is not None:
-                axes.plot([row.loss], [row.samples], label=name, markersize=8, alpha=0.8, **look)
-            else:
-                reason = "undecided" if row.met is None else "not met"
-                axes.plot([], [], label=f"{name}: {reason}", markerfacecolor="white", **look)
-        if comparison.met is not True:
-            remark(axes, "nothing is met at the sizes tried", (0.4, 0.5), "axes fraction", ha="center")
-        bounded(axes, comparison.epsilon, "loss allowed ")
-        axes.set_xlim(-0.03 * comparison.epsilon, 1.1 * comparison.epsilon)
-        axes.set_xlabel("mean loss, in values normalised to [0, 1]")
-        axes.set_ylabel(f"samples for an agreement of {1.0 - comparison.rho:g}")
-        axes.set_title(plain_name(comparison.problem.text, 60))
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return axes
 
 
 def fragile_states(diagnosis: Diagnosis, limit: int = 20, *, ax: Any = None) -> Any:

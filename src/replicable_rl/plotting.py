@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.errors import InvalidInput, needs, shown
+from replicable_rl.errors import needs
 from replicable_rl.files import replacing
 from replicable_rl.problem.table import Labels
 from replicable_rl.wording import number
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 else:
     Axes = Figure = Any  # what annotations name, without loading matplotlib
 
-BLACK, GREY, BAND = "#222222", "#767676", "#F2F2F2"
+BLACK, GREY = "#222222", "#767676"
 BLUE, ORANGE, GREEN, PURPLE, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9"
 COLOURS = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
 MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -86,23 +85,9 @@ def save_all(figure: Figure, folder: Path, name: str) -> list[Path]:
         figure.set_layout_engine("none")  # the layout is found: not once more for every format
         for kind in FORMATS:
             files.append(folder / f"{name}.{kind}")
-            save_as(figure, files[-1])
+            with replacing(files[-1]) as stream:
+                figure.savefig(stream, format=kind, dpi=150, metadata=_NO_DATES[kind])
     return files
-
-
-def save_as(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure to one file, whole or not at all, in the format that its name ends in, without a date."""
-    kind = check_figure_name(path)
-    with styled(), replacing(path) as stream:
-        figure.savefig(stream, format=kind, dpi=150, metadata=_NO_DATES[kind])
-
-
-def check_figure_name(path: str | os.PathLike[str]) -> str:
-    """Return the format that the name of a file ends in; refuse one that is no figure's."""
-    kind = Path(path).suffix.removeprefix(".").lower()
-    if kind not in FORMATS:
-        raise InvalidInput(f"figure: the name of a file must end in .png, .svg or .pdf, got {shown(str(path))}.")
-    return kind
 
 
 def banded(

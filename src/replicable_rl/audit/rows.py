@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def json_of(result: AuditResult, *, timing: bool) -> dict[str, Json]:
-    """Return everything found, as JSON; seeds and samples are strings, for they may pass 2**53."""
+    """Return an audit as JSON; seeds and samples are strings, for they may pass 2**53."""
     spec, returns, accuracy, logs = result.spec, result.returns, result.accuracy, result.logs
     data: dict[str, Json] = {
         "format": "replicable-rl audit",
