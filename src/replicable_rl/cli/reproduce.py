@@ -53,6 +53,7 @@ def reproduce_command(
         print_all(
             text([Heading(made.experiment.paragraphs[0], 2), *made.experiment.blocks(made.data)], text_width()) + "\n"
         )
+    everything.sort(key=lambda made: made.experiment.order)
     print_all(text(summary(everything, measured=False), text_width()))
     options = [*(["--quick"] if quick else []), *([] if runs is None else [f"--runs {runs}"])]
     page = write_page(everything, scale, output, " ".join(["replicable-rl reproduce", *(names or []), *options]))

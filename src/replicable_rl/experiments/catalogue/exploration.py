@@ -156,7 +156,7 @@ def _curves(panel: plotting.Axes, curves: dict[str, list[Row]]) -> None:
     plotting.logarithmic(panel)
     panel.set(ylim=(-0.03, 1.05), xlabel="episodes m per round", ylabel="pairs that are identical")
     plotting.dotted(panel, 1.0 - PROMISE["rho"], "1 − ρ", x=0.9, above=False)
-    panel.legend(loc="best", fontsize=9)
+    panel.legend(loc="best", fontsize=9, frameon=True, framealpha=0.9, edgecolor="none")
 
 
 EXPERIMENT = Exploration()

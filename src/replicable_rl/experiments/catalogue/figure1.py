@@ -17,7 +17,7 @@ from replicable_rl.experiments.estimates import shares, transition_probabilities
 from replicable_rl.experiments.experiment import SHARED_SEED, Data, Experiment, Row, Scale, Study, Verdict
 from replicable_rl.problem.table import Labels, TabularMDP
 from replicable_rl.registry import build, make
-from replicable_rl.report import Block, Cell, Facts, Heading, Policy
+from replicable_rl.report import Block, Cell, Facts, Heading, Policy, Text
 from replicable_rl.runs import ObjectSpec, Run
 from replicable_rl.theory import paper_phased_vi
 from replicable_rl.wording import number, percent, share
@@ -137,10 +137,10 @@ class Figure1(Experiment):
             facts: list[tuple[str, Cell]] = [(name, _same(runs, level)) for name, level in _DIGESTS]
             chances = " and ".join(number(run["left"], 3) for run in runs)
             facts.append(("ends in the left goal", f"with probability {chances}"))
-            facts += [("samples of a run", number(runs[0]["samples"], 3)), ("claims", runs[0]["claims"])]
+            facts.append(("samples of a run", number(runs[0]["samples"], 3)))
             parts.append(Heading(f"{algorithm} on {GRIDS[0]}, two samples", 3))
             parts.append(Policy([row["state"] for row in states], policies, data.details["maps"][GRIDS[0]]))
-            parts.append(Facts(facts))
+            parts += [Facts(facts), Text(runs[0]["claims"])]
         return parts
 
 
