@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -131,14 +130,6 @@ def test_names_never_command_the_terminal(run: Run, tmp_path: Path) -> None:
     ascii_only = piped("solve", tmp_path / "named.npz", QUICK, *SEEDS, PYTHONIOENCODING="ascii")
     assert (ascii_only.code, ascii_only.err) == (0, "")
     assert r"gr\xf6\xdfe" in ascii_only.out
-
-
-def test_sample_seed_left_out_is_fresh_and_printed(run: Run) -> None:
-    command = ("solve", "two-goals-v1", QUICK, "--shared-seed", 3)
-    outs = [run.good(*command) for _ in range(2)]
-    seeds = [re.findall(r"shared seed 3, sample seed (\d+)\n", out)[0] for out in outs]
-    assert seeds[0] != seeds[1]
-    assert [run.good(*command, "--sample-seed", seed) for seed in seeds] == outs
 
 
 def test_plan_json_is_exact(run: Run) -> None:
@@ -336,19 +327,6 @@ def test_quiet_leaves_errors_and_the_result(run: Run) -> None:
     assert "Nothing was written" in run.good(*words)
     assert "Nothing was written" not in run.good("-q", *words)
     assert run.refused("-q", "solve", "nowhere.npz", QUICK, *SEEDS)
-
-
-def test_quiet_is_quiet_about_warnings(run: Run) -> None:
-    def warning() -> rr.TabularMDP:
-        warnings.warn("old", stacklevel=1)
-        return rr.make("chain-v1")
-
-    rr.register("warning-v1", warning)
-    with pytest.warns(UserWarning, match="old"):
-        run("plan", "warning-v1", "rpvi-v1", *PROMISE)
-    with warnings.catch_warnings(record=True) as heard:
-        assert run.good("-q", "plan", "warning-v1", "rpvi-v1", *PROMISE)
-    assert heard == []
 
 
 # --- pipes and terminals -----------------------------------------------------------------------

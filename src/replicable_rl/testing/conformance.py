@@ -7,7 +7,6 @@ statistical tests fail what keeps the rule with probability at most 1e-6 on a pr
 
 from __future__ import annotations
 
-import copy
 import itertools
 import os
 import pickle
@@ -117,7 +116,6 @@ def check_algorithm(
     - *global randomness*: is it independent of `random` and `np.random`, and does it leave them alone?
     - *memory*: does it forget earlier runs?
     - *identity*: can its id and parameters be recorded, and are they its own?
-    - *copies*: does a copy have the same identity and give the same bits?
     - *another process*: is a run in another process, where texts have other hashes, the same?
     - *fresh samples*: do all its draws differ for other sample seeds?
     - *sample count*: is ``run.samples`` what was drawn?
@@ -137,8 +135,7 @@ def check_algorithm(
     >>> print(check_algorithm(Myopic(100), problems=[rr.make("chain-v1")]))
     myopic-v1:m=100 conforms
     chain-v1
-      passed: interface, same seeds, global randomness, memory, identity, copies, another process, fresh samples,
-        sample count
+      passed: interface, same seeds, global randomness, memory, identity, another process, fresh samples, sample count
       levels: does not apply, no two of 9 runs with other samples were equal at a level above another
       replicability: does not apply, the run claims nothing about a second run
     """
@@ -366,15 +363,6 @@ def _identity(case: _Case) -> str:
     return f"JSON cannot say {setting!r} exactly. Let all fields be numbers, texts and lists." if setting else ""
 
 
-def _copies(case: _Case) -> str:
-    try:
-        twin = replace(copy.deepcopy(case.algorithm))  # type: ignore[type-var]  # it is a dataclass
-    except Exception as error:  # of a lock, of an InitVar
-        raise _Skipped(f"the algorithm cannot be copied: {_short(error)}") from error
-    changed = case.changed(replace(case, algorithm=twin).run())
-    return changed and f"a copy differs in {changed}. Make a field of whatever a run depends on."
-
-
 def _another_process(case: _Case) -> str:
     try:
         recorded = case.process.submit(_run_there, case.algorithm, case.problem, unshipped_levels()).result()
@@ -464,6 +452,6 @@ def _replicability(case: _Case) -> str:
 
 
 _CHECKS: tuple[Callable[[_Case], str], ...] = (
-    *(_interface, _same_seeds, _global_randomness, _memory, _identity, _copies, _another_process),
+    *(_interface, _same_seeds, _global_randomness, _memory, _identity, _another_process),
     *(_fresh_samples, _sample_count, _levels, _replicability),
 )
