@@ -364,7 +364,7 @@ def test_what_is_measured_on_an_estimated_table_is_said_of_the_table(tmp_path: P
         ({"shared_seeds": [2**64]}, "a shared seed must be an integer from 0 to"),
         ({"shared_seeds": 10**7}, "are more than 10000000 runs"),
         ({"confidence": 1.0}, "confidence must lie strictly between 0 and 1"),
-        ({"n_jobs": 0}, r"n_jobs \(--jobs\) must be the number of workers, or -1 for one on every core; got 0"),
+        ({"n_jobs": 0}, r"n_jobs must be the number of workers, or -1 for one on every core; got 0"),
         ({"on_error": "ignore"}, "on_error must be 'raise' or 'record', got 'ignore'"),
     ],
 )

@@ -89,11 +89,11 @@ def test_recorded_failures_are_counted(run: Run) -> None:
     [
         ((), "--store"),
         (("two-goals-v1",), "ALGORITHM"),
-        ((*GOOD, "--runs", "1"), "runs_per_seed.*got 1"),
+        ((*GOOD, "--runs", "1"), "--runs.*got 1"),
         ((*GOOD, "--shared-seeds", "many"), "'--shared-seeds'.*'many'"),
         ((*GOOD, "--require", "80"), "--require.*80"),
         ((BAD[0], "phased-vi-v1:epsilon=0.1,delta=0.1", "--rho", "0.2"), "rho.*--require"),
-        ((*GOOD, "--on-error", "ignore"), "on_error.*'ignore'"),
+        ((*GOOD, "--on-error", "ignore"), "--on-error.*'ignore'"),
         ((*GOOD, "--jobs", "0"), "--jobs"),
         ((*GOOD, "--store", "/"), "/: is a directory"),
         ((*GOOD, *SMALL, "--level", "model"), "model"),

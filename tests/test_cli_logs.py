@@ -104,7 +104,7 @@ def test_several_logs_are_audited(run: Run) -> None:
         (("audit", "one.csv", *POLICY), "one.csv.*diagnose"),
         (("audit", "one.csv", "two.csv", *POLICY, *COLUMNS, "--runs", "2"), "--runs"),
         (("solve", "one.csv", *POLICY, *SEED), "--gamma"),
-        (("solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--sample-seed", "1"), "sample_seed|--sample-seed"),
+        (("solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--sample-seed", "1"), "--sample-seed"),
         (("plan", "one.csv", "rmax-v1:horizon=5,epsilon=0.1,delta=0.1", *COLUMNS), "PlugInPolicy"),
         (("solve", "gone.csv", *POLICY, *COLUMNS, *SEED), "gone.csv"),
         (("solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--states", "home"), "--states"),

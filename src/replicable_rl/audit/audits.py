@@ -155,7 +155,7 @@ def audit_spec(problem: Any, algorithm: Algorithm, *, in_store: bool = False, **
         _refuse_nameless_algorithm(algorithm)
     if isinstance(problem, (Mapping, list, tuple)):
         if settings.pop("runs_per_seed", 2) not in (2, len(problem)):
-            raise InvalidInput(f"audit: each of the {len(problem)} logs is one run. Leave runs_per_seed (--runs) out.")
+            raise InvalidInput(f"audit: each of the {len(problem)} logs is one run. Leave runs_per_seed out.")
         settings["runs_per_seed"] = len(problem)
         problem, settings["evidence"], settings["job"] = _of_logs(problem, algorithm)
     elif not isinstance(problem, Source):
@@ -242,7 +242,7 @@ def _results(
 ) -> Generator[AuditResult, None, None]:
     check_choice("audit", "on_error", on_error, ("raise", "record"))
     if n_jobs is not None and check_integer("audit", "n_jobs", n_jobs, low=-(2**15), high=2**15) == 0:
-        raise InvalidInput("audit: n_jobs (--jobs) must be the number of workers, or -1 for one on every core; got 0.")
+        raise InvalidInput("audit: n_jobs must be the number of workers, or -1 for one on every core; got 0.")
     audits = _opened(specs, store, on_error)
     with Pristine({i: audit.job for i, audit in enumerate(audits) if audit.again}) as pristine:
         results = enumerate(audits)

@@ -187,7 +187,10 @@ def _parameter(name: str, panel: str | None) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
 
 
-_IN_PYTHON = re.compile(rf"\b({'|'.join(OPTIONS)})=(?:\[\.\.\.\]|\.\.\.|'([^']*)')")
+_OF_TWO_WORDS = "|".join(name for name in OPTIONS if "_" in name)  # no other word of a sentence looks like these
+_IN_PYTHON = re.compile(
+    rf"(?<![\w'-])(?:({'|'.join(OPTIONS)})=(?:\[\.\.\.\]|\.\.\.|'([^']*)')|({_OF_TWO_WORDS})\b(?!['=]))"
+)
 
 
 def in_options(message: str) -> str:
@@ -197,8 +200,10 @@ def in_options(message: str) -> str:
     "a.csv, line 2: the state '1 ' begins with a blank. Name it so in --states."
     >>> in_options("Pass version='1'.")
     'Pass --version 1.'
+    >>> in_options("solve: shared_seed must be an integer, got -1.")
+    'solve: --shared-seed must be an integer, got -1.'
     """
-    return _IN_PYTHON.sub(lambda match: " ".join(filter(None, (option_of(match[1]), match[2]))), message)
+    return _IN_PYTHON.sub(lambda match: " ".join(filter(None, (option_of(match[1] or match[3]), match[2]))), message)
 
 
 def refuse(owner: str, given: dict[str, Any], why: str) -> None:
