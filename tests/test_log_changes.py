@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,19 +50,6 @@ def test_a_change_is_found_and_said() -> None:
     assert any("its halves differ" in one for one in data.summary().warnings)
 
 
-@pytest.mark.slow
-def test_the_order_says_when_rows_came(tmp_path: Path) -> None:
-    log = joined(log_of(30_000, 6), log_of(30_000, 7, off=0.3))
-    log |= {"t": np.arange(60_000), "day": np.arange(60_000) // 100, "visit": np.arange(60_000) // 10}
-    mixed = {name: column[np.random.default_rng(8).permutation(60_000)] for name, column in log.items()}
-    mixed["visit"] = mixed["t"] // 10
-    assert change(mixed).p_value > 0.01  # its rows come in any order
-    for source in (mixed, csv_of(mixed, tmp_path / "log.csv")):
-        assert change(source, episode="visit", order="t").p_value < 1e-6
-    texts = mixed | {"t": np.char.zfill(mixed["t"].astype(str), 6), "visit": np.zeros(60_000, dtype=int)}
-    assert change(texts, episode="visit", order="t").p_value < 1e-6  # one episode: its order is the time
-
-
 def test_steps_within_episodes_are_no_time() -> None:
     """Every episode begins at step 0: then the rows are taken in their own order."""
     log = joined(log_of(30_000, 6), log_of(30_000, 7, off=0.3))
@@ -86,18 +72,6 @@ def test_a_database_takes_the_order_for_the_time() -> None:
     assert here.early is not None
     assert there.early.tolist() == here.early.tolist()
     assert there.summary().change == here.summary().change
-
-
-def test_the_digest_does_not_know_the_time(tmp_path: Path) -> None:
-    log = log_of(5_000, 9)
-    mixed = {name: column[np.random.default_rng(8).permutation(5_000)] for name, column in log.items()}
-    one, two = rr.from_transitions(log, **NAMES), rr.from_transitions(mixed, **NAMES)
-    assert one == two
-    assert one.early is not None
-    assert two.early is not None
-    assert one.early.tolist() != two.early.tolist()
-    rr.save(one, tmp_path / "log.npz")
-    assert rr.load(tmp_path / "log.npz").summary().change == one.summary().change
 
 
 # --- false alarms ---------------------------------------------------------------------------------------------------
@@ -220,9 +194,3 @@ def test_ranks_have_the_law_of_a_permutation() -> None:
         both = np.bincount(numbers, minlength=4)
         total.append(samples._squared_rank_sums(np.zeros(4, dtype=int), one, both - one, 1)[0][0])
     assert np.mean(total) == pytest.approx(1.0)
-
-
-def csv_of(log: dict[str, Any], path: Path) -> Path:
-    rows = zip(*(column.tolist() for column in log.values()), strict=True)
-    path.write_text("\n".join([",".join(log), *(",".join(map(str, row)) for row in rows)]) + "\n", encoding="utf-8")
-    return path

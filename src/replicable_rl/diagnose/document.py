@@ -22,33 +22,36 @@ _VERDICTS: dict[str, Tone] = {"met": "good", "not met": "bad", "undecided": "uns
 # --- diagnoses ----------------------------------------------------------------------------------------------------
 
 
-def diagnosis_document(found: Diagnosis) -> list[Block]:
+def diagnosis_document(diagnosis: Diagnosis) -> list[Block]:
     """Return what a log decides, how likely another log of the same process decides alike, and where not."""
-    target = max(found.needed, default=None)
-    low, high = found.agreement.low, found.agreement.high
+    target = max(diagnosis.needed, default=None)
+    low, high = diagnosis.agreement.low, diagnosis.agreement.high
     verdict = None if target is None else True if low >= target else False if high < target else None
-    estimates = (("bootstrap: logs of this size", found.agreement), ("halves: logs of half the size", found.halves))
+    estimates = (
+        ("bootstrap: logs of this size", diagnosis.agreement),
+        ("halves: logs of half the size", diagnosis.halves),
+    )
     rows = [Interval(label, float(one), one.low, one.high, target) for label, one in estimates]
-    rules = [Interval(name, float(one), one.low, one.high, target) for name, one in found.by_rule.items()]
-    process = found.data.process
-    decided = slice(0, found.policy.size - int(process.ends))  # nothing is decided after the end
-    actions = [process.action_names[a] for a in found.policy[decided].tolist()]
+    rules = [Interval(name, float(one), one.low, one.high, target) for name, one in diagnosis.by_rule.items()]
+    process = diagnosis.data.process
+    decided = slice(0, diagnosis.policy.size - int(process.ends))  # nothing is decided after the end
+    actions = [process.action_names[a] for a in diagnosis.policy[decided].tolist()]
     blocks: list[Block] = [
         Heading("What another log would say", 1),
-        *(Text(f"Warning: {warning}.", "unsure") for warning in found.summary.warnings),
-        Text(_replication(found), "plain" if target is None else _TONES[verdict]),
-        Text(f"Two halves of this log give the same policy: {found.halves}."),
-        *(Text(_needed(found, target, rows)) for target, rows in found.needed.items()),
+        *(Text(f"Warning: {warning}.", "unsure") for warning in diagnosis.summary.warnings),
+        Text(_replication(diagnosis), "plain" if target is None else _TONES[verdict]),
+        Text(f"Two halves of this log give the same policy: {diagnosis.halves}."),
+        *(Text(_needed(diagnosis, target, rows)) for target, rows in diagnosis.needed.items()),
         Intervals(rows, "The probability that two logs give the same policy, found in two ways.", detail=True),
         Text(_ABOUT, detail=True),
         Heading("Where another log may decide otherwise"),
-        *_fragile(found),
+        *_fragile(diagnosis),
         *([Heading("Other rules on this log"), Intervals(rules, _ABOUT_RULES)] if rules else []),
         Heading("What the log decides"),
-        Text(_how(found)),
+        Text(_how(diagnosis)),
         Policy(process.state_names[decided], [("this log", actions)]),
         Heading("What is in the log"),
-        Facts(_facts(found)),
+        Facts(_facts(diagnosis)),
     ]
     return blocks
 
@@ -65,38 +68,38 @@ _ABOUT_RULES = (
 )
 
 
-def _replication(found: Diagnosis) -> str:
+def _replication(diagnosis: Diagnosis) -> str:
     """Say the forecast, with what it rests on."""
     halves = "halves of the log, because the bootstrap says too much where actions tie;"
-    rests = halves if found.agreement is found.halves else "bootstrap,"
+    rests = halves if diagnosis.agreement is diagnosis.halves else "bootstrap,"
     return (
-        f"Another log of this size gives the same policy with probability {found.agreement} ({rests} "
-        f"{plural(found.resamples, 'pair')} of logs, {percent(found.confidence)})."
+        f"Another log of this size gives the same policy with probability {diagnosis.agreement} ({rests} "
+        f"{plural(diagnosis.resamples, 'pair')} of logs, {percent(diagnosis.confidence)})."
     )
 
 
-def _how(found: Diagnosis) -> str:
+def _how(diagnosis: Diagnosis) -> str:
     """Say by what the log decides, and what the run said of it."""
-    status = "" if found.status is None else f": {found.status.sentence}"
-    lost = f"{found.algorithm.epsilon:g} (values normalised to [0, 1])"
-    return f"By the rule {found.algorithm.decider.id}, which may lose {lost}{status}."
+    status = "" if diagnosis.status is None else f": {diagnosis.status.sentence}"
+    lost = f"{diagnosis.algorithm.epsilon:g} (values normalised to [0, 1])"
+    return f"By the rule {diagnosis.algorithm.decider.id}, which may lose {lost}{status}."
 
 
-def _needed(found: Diagnosis, target: float, rows: int | None) -> str:
+def _needed(diagnosis: Diagnosis, target: float, rows: int | None) -> str:
     """Say how much data an agreement takes."""
-    if rows is None and isinstance(found.algorithm.rule, Greedy):
+    if rows is None and isinstance(diagnosis.algorithm.rule, Greedy):
         return f"Exact ties stay ties, so how much data an agreement of {percent(target)} takes is not known."
     if rows is None:
         return f"For an agreement of {percent(target)} no number of rows like these that was tried is enough."
     sentence = f"For an agreement of {percent(target)} it takes about {number(rows)} rows like these."
-    if not found.summary.never_left or rows == found.data.rows:
+    if not diagnosis.summary.never_left or rows == diagnosis.data.rows:
         return sentence
-    lost = plural(found.summary.never_left, "state")
+    lost = plural(diagnosis.summary.never_left, "state")
     return f"{sentence} It takes more if larger logs leave the {lost} that this one never left."
 
 
-def _fragile(found: Diagnosis) -> list[Block]:
-    if not found.states:
+def _fragile(diagnosis: Diagnosis) -> list[Block]:
+    if not diagnosis.states:
         return [Text("No resampled log decides any state otherwise.")]
     rows: list[list[Cell]] = [
         [
@@ -105,7 +108,7 @@ def _fragile(found: Diagnosis) -> list[Block]:
             float(f"{state.gap:.2g}"),
             float(f"{state.at_stake:.2g}"),
         ]
-        for state in found.states
+        for state in diagnosis.states
     ]
     columns = ["state", "this log", "others", "differ in", "gap", "at stake"]
     caption = (
@@ -117,8 +120,8 @@ def _fragile(found: Diagnosis) -> list[Block]:
     return [Table(columns, rows[:_STATES], caption), *more]
 
 
-def _facts(found: Diagnosis) -> list[tuple[str, Cell]]:
-    summary = found.summary
+def _facts(diagnosis: Diagnosis) -> list[tuple[str, Cell]]:
+    summary = diagnosis.summary
     change = "unknown" if summary.change is None else p_value(summary.change.p_value)
     return [
         ("rows", summary.rows),
@@ -127,31 +130,31 @@ def _facts(found: Diagnosis) -> list[tuple[str, Cell]]:
         ("pairs that were tried", f"{summary.pairs - summary.never_tried} of {summary.pairs}"),
         ("rows of a pair", f"{summary.least} at least, {summary.median} in the middle"),
         ("one process over time", change),
-        ("discount", found.data.gamma),
-        ("rewards", " to ".join(number(end) for end in found.data.reward_range)),
-        ("digest", found.data.sample.digest[:12]),
+        ("discount", diagnosis.data.gamma),
+        ("rewards", " to ".join(number(end) for end in diagnosis.data.reward_range)),
+        ("digest", diagnosis.data.sample.digest[:12]),
     ]
 
 
 # --- calibrations -------------------------------------------------------------------------------------------------
 
 
-def calibration_document(found: Calibration) -> list[Block]:
+def calibration_document(calibration: Calibration) -> list[Block]:
     """Return the curve, what was found, and what the proof needs."""
-    cuts = "; every first run publishes cuts, and the second follows them" if found.published else ""
-    asked = f"same {found.level} with probability at least {number(1.0 - found.rho, 6)}"
-    asked += "" if found.epsilon is None else f", mean loss at most {number(found.epsilon, 6)}"
-    columns = [found.size_name, "in all", "pairs", "agreement", "mean loss", "verdict"]
+    cuts = "; every first run publishes cuts, and the second follows them" if calibration.published else ""
+    asked = f"same {calibration.level} with probability at least {number(1.0 - calibration.rho, 6)}"
+    asked += "" if calibration.epsilon is None else f", mean loss at most {number(calibration.epsilon, 6)}"
+    columns = [calibration.size_name, "in all", "pairs", "agreement", "mean loss", "verdict"]
     rows: list[list[Cell]] = [
         [point.size, point.samples, point.pairs, str(point.agreement), _loss(point), _verdict(point.verdict)]
-        for point in found.points
+        for point in calibration.points
     ]
     return [
-        Heading(f"{_named(found.algorithm)} on {_named(found.problem)}{cuts}", 1),
-        Text(f"Asked: {asked}. All intervals hold at once, {percent(found.confidence)}."),
+        Heading(f"{_named(calibration.algorithm)} on {_named(calibration.problem)}{cuts}", 1),
+        Text(f"Asked: {asked}. All intervals hold at once, {percent(calibration.confidence)}."),
         Table(columns, rows),
-        Text(f"{calibration_sentence(found)} {_proof(found)}", _TONES[found.met]),
-        Text(_losses(found)),
+        Text(f"{calibration_sentence(calibration)} {_proof(calibration)}", _TONES[calibration.met]),
+        Text(_losses(calibration)),
         Text(
             "Found is the smallest size tried that is met and such that all larger sizes tried are met; nothing is "
             "said of sizes that were not tried.",
@@ -160,32 +163,42 @@ def calibration_document(found: Calibration) -> list[Block]:
     ]
 
 
-def calibration_sentence(found: Calibration) -> str:
+def calibration_sentence(calibration: Calibration) -> str:
     """Say at which size what was asked is met."""
-    point, last = found.point, found.points[-1]
+    point, last = calibration.point, calibration.points[-1]
     if point is not None:
         total = "" if point.samples is None else f": {number(point.samples)} samples in all"
-        return f"Met from {found.size_name} = {number(point.size)} on{total}."
-    at = f"{found.size_name} = {number(last.size)}, the largest size tried"
+        return f"Met from {calibration.size_name} = {number(point.size)} on{total}."
+    at = f"{calibration.size_name} = {number(last.size)}, the largest size tried"
     if last.verdict == "not met":
         return f"Not met: refuted at {at}."
     return f"Cannot tell: {plural(last.pairs, 'pair')} left it undecided at {at}. More shared seeds would tell."
 
 
-def _proof(found: Calibration) -> str:
-    if found.theory is None:
+def _proof(calibration: Calibration) -> str:
+    if calibration.theory is None:
         return "No proof says how many samples are needed for it."
-    text = f"The proof needs {number(found.theory)} samples in all"
-    return f"{text}, {number(found.theory / found.samples, 2)} times as many." if found.samples else f"{text}."
+    text = f"The proof needs {number(calibration.theory)} samples in all"
+    return (
+        f"{text}, {number(calibration.theory / calibration.samples, 2)} times as many."
+        if calibration.samples
+        else f"{text}."
+    )
 
 
-def _losses(found: Calibration) -> str:
-    if all(point.loss is None for point in found.points):
+def _losses(calibration: Calibration) -> str:
+    if all(point.loss is None for point in calibration.points):
         return "Losses are not known: the problem is no table, or its runs have no policy."
-    where = "from the initial distribution" if found.over == "initial" else "in the worst state"
-    met = [point.largest_loss for point in found.points if point.largest_loss is not None and point.verdict == "met"]
+    where = "from the initial distribution" if calibration.over == "initial" else "in the worst state"
+    met = [
+        point.largest_loss for point in calibration.points if point.largest_loss is not None and point.verdict == "met"
+    ]
     largest = f" The largest loss of a single run where it is met is {short_loss(max(met))}." if met else ""
-    asked = "Nothing was asked about them." if found.epsilon is None else _excludes_little(found.epsilon, found.gain)
+    asked = (
+        "Nothing was asked about them."
+        if calibration.epsilon is None
+        else _excludes_little(calibration.epsilon, calibration.gain)
+    )
     return f"Losses are {where}, in values normalised to [0, 1].{largest} {asked}".rstrip()
 
 
@@ -213,28 +226,34 @@ def _named(spec: ObjectSpec) -> str:
 # --- comparisons --------------------------------------------------------------------------------------------------
 
 
-def comparison_document(found: Comparison) -> list[Block]:
+def comparison_document(comparison: Comparison) -> list[Block]:
     """Return the lines, what they mean, and which to use."""
-    asked = f"same policy with probability at least {number(1.0 - found.rho, 6)}"
+    asked = f"same policy with probability at least {number(1.0 - comparison.rho, 6)}"
     asked += (
-        f", with epsilon={number(found.epsilon)}"
-        if found.gain is None
-        else f", mean loss at most {number(found.epsilon)}"
+        f", with epsilon={number(comparison.epsilon)}"
+        if comparison.gain is None
+        else f", mean loss at most {number(comparison.epsilon)}"
     )
-    share = "" if not found.gain else f", {percent(round(found.epsilon / found.gain, 4))} of the gain over uniform"
+    share = (
+        ""
+        if not comparison.gain
+        else f", {percent(round(comparison.epsilon / comparison.gain, 4))} of the gain over uniform"
+    )
     columns = ["", "samples", "proof", "loss", "in units", "of gain", "made to repeat"]
     rows: list[list[Cell]] = []
-    for row in found.rows:
+    for row in comparison.rows:
         samples: Cell = row.samples if row.met else _verdict("undecided" if row.met is None else "not met")
         of_gain = None if row.loss_share is None else f"{short_loss(100.0 * row.loss_share)} %"
         losses = [None if loss is None else short_loss(loss) for loss in (row.loss, row.loss_in_units)]
         rows.append([brief(row.name, 24), samples, row.theory, *losses, of_gain, row.replicates])
     return [
-        Heading(f"Rules and algorithms on {_named(found.problem)}", 1),
-        Text(f"Asked: {asked}{share}. All intervals of all lines hold at once, {percent(found.confidence)}."),
+        Heading(f"Rules and algorithms on {_named(comparison.problem)}", 1),
+        Text(f"Asked: {asked}{share}. All intervals of all lines hold at once, {percent(comparison.confidence)}."),
         Table(columns, rows),
-        Text(f"{found.why} {_excludes_little(found.epsilon, found.gain)}".rstrip(), _TONES[found.met]),
-        Text(_ABOUT_SAMPLES + (_UNKNOWN_LOSSES if found.gain is None else _KNOWN_LOSSES), detail=True),
+        Text(
+            f"{comparison.why} {_excludes_little(comparison.epsilon, comparison.gain)}".rstrip(), _TONES[comparison.met]
+        ),
+        Text(_ABOUT_SAMPLES + (_UNKNOWN_LOSSES if comparison.gain is None else _KNOWN_LOSSES), detail=True),
     ]
 
 
