@@ -38,9 +38,9 @@ def replacing(path: Name) -> Iterator[BinaryIO]:
     When the block raises, ``path`` is as it was. What is no regular file, such as ``/dev/stdout``, is written to
     directly, and a database is not replaced: it may hold runs.
     """
-    given, target = Path(path), Path(os.path.realpath(path))  # what a link leads to
-    if given.exists() and not given.is_file() and not given.is_dir():
-        with _explained(path, "written"), given.open("wb") as stream:
+    named, target = Path(path), Path(os.path.realpath(path))  # what a link leads to
+    if named.exists() and not named.is_file() and not named.is_dir():
+        with _explained(path, "written"), named.open("wb") as stream:
             yield stream
         return
     with _explained(path, "written"):
@@ -119,8 +119,8 @@ Kind = TypeVar("Kind", bound=Artifact)
 
 def write_artifact(thing: Artifact, stream: IO[bytes]) -> None:
     """Write an archive of ``header.json`` and arrays: the same bytes for the same thing, whatever the time is."""
-    values, given = thing.parts()
-    arrays = {name: np.asarray(array, array.dtype.newbyteorder("<"), order="C") for name, array in given.items()}
+    values, parts = thing.parts()
+    arrays = {name: np.asarray(array, array.dtype.newbyteorder("<"), order="C") for name, array in parts.items()}
     header = {"kind": thing.saved_as, "schema": SCHEMA, "values": to_json(values)}
     header["digest"] = _digest(header, arrays)
     with zipfile.ZipFile(stream, "w") as archive:
@@ -135,7 +135,7 @@ def read_artifact(stream: IO[bytes], *kinds: type[Kind]) -> Kind:
     try:
         with zipfile.ZipFile(stream) as archive:
             header = _header(archive)
-            kind = next((one for one in kinds if one.saved_as == header["kind"]), None)
+            kind = next((kind for kind in kinds if kind.saved_as == header["kind"]), None)
             if kind is None:
                 raise InvalidInput(f"holds a {header['kind']}, where a {' or a '.join(k.saved_as for k in kinds)} is.")
             names = [name for name in archive.namelist() if name != _HEADER]

@@ -154,21 +154,21 @@ def build(spec: ObjectSpec) -> Any:
     constructor = PROBLEMS.get(spec.id) or ALGORITHMS.get(spec.id)
     if constructor is None:
         return _from_gymnasium(spec)
-    known = inspect.signature(constructor).parameters
+    parameters = inspect.signature(constructor).parameters
     for name in spec.params:
-        if name not in known:
-            hint = did_you_mean(name, known) or f" It has: {', '.join(known)}."
+        if name not in parameters:
+            hint = did_you_mean(name, parameters) or f" It has: {', '.join(parameters)}."
             raise InvalidInput(f"{spec.id}: there is no parameter {name!r}.{hint}")
-    for name, parameter in known.items():
+    for name, parameter in parameters.items():
         if parameter.default is parameter.empty and name not in spec.params:
-            raise InvalidInput(f"{spec.id}: parameter {name!r} is needed and was not given.")
-    made = constructor(**spec.params)
+            raise InvalidInput(f"{spec.id}: parameter {name!r} is needed.")
+    problem = constructor(**spec.params)
     if spec.id in ALGORITHMS:
-        return made
-    if not isinstance(made, TabularMDP):
-        raise InvalidInput(f"{spec.id}: must make a TabularMDP, got {type(made).__name__}.")
-    given = {name: value for name, value in spec.params.items() if value != known[name].default}
-    return made.with_source(ObjectSpec(spec.id, given))
+        return problem
+    if not isinstance(problem, TabularMDP):
+        raise InvalidInput(f"{spec.id}: must make a TabularMDP, got {type(problem).__name__}.")
+    params = {name: value for name, value in spec.params.items() if value != parameters[name].default}
+    return problem.with_source(ObjectSpec(spec.id, params))
 
 
 def _from_gymnasium(spec: ObjectSpec) -> TabularMDP:

@@ -195,17 +195,17 @@ def _refuse_endless(source: Source, algorithm: Algorithm) -> None:
 
 def _affordable(source: Source, algorithm: Any, most: int) -> str:
     """Return about the largest size with which a run fits, as one writes it; nothing where there is none."""
-    settings, asked = vars(algorithm), most
+    settings, size = vars(algorithm), most
     sizes = (name for name in ("calls", "samples", "episodes") if name in settings)
     name = next(sizes, "episodes") if settings.get("budget") is None else "budget"
-    while asked:
+    while size:
         try:
-            samples = replace(algorithm, **{name: asked}).plan(source).samples
+            samples = replace(algorithm, **{name: size}).plan(source).samples
         except (TypeError, InvalidInput):  # there is no such size, or not beside the others
             return ""
         if source.affords(samples):
-            return f"{name}={asked}"
-        asked = min(most * asked // samples, asked - 1)
+            return f"{name}={size}"
+        size = min(most * size // samples, size - 1)
     return ""
 
 
@@ -232,20 +232,20 @@ def plan(problem: Any, algorithm: Algorithm) -> Plan[Any]:
     (32, 96152887296, 50789574574080)
     """
     refuse_other("plan", algorithm)
-    made = planned(problem, algorithm)
-    if made is None:
+    answer = planned(problem, algorithm)
+    if answer is None:
         raise InvalidInput(f"plan: {algorithm.id} has no plan. Run it with solve or audit instead.")
-    return made
+    return answer
 
 
 def planned(problem: Any, algorithm: Algorithm) -> Plan[Any] | None:
     """Return the plan of a run; None where nobody can say."""
-    made: Plan[Any] | None = algorithm.plan(_planned_on(problem, algorithm))
-    if made is None:
+    answer: Plan[Any] | None = algorithm.plan(_planned_on(problem, algorithm))
+    if answer is None:
         return None
     loses = isinstance(problem, TabularMDP) and algorithm.promised_loss is not None
     by = None if provider(algorithm) == OURS else algorithm.id
-    return replace(made, gain=gain(problem) if loses else None, by=by)
+    return replace(answer, gain=gain(problem) if loses else None, by=by)
 
 
 @bar_where_it_is_seen()

@@ -227,8 +227,8 @@ class RunStore(Displayed):
         ``contents`` are their outputs by fingerprint, as :func:`replicable_rl.store.packed` collects them.
         """
         with self._session(write=True) as connection:
-            known: dict[Any, Documents] = {}
-            rows = [(_row(connection, run, known), run.error is None) for run in runs]
+            documents_of: dict[Any, Documents] = {}
+            rows = [(_row(connection, run, documents_of), run.error is None) for run in runs]
             before = connection.total_changes  # not earlier: new documents are no new runs
             connection.executemany(_ADD, [row for row, finished in rows if finished])
             new = connection.total_changes - before
@@ -374,7 +374,7 @@ def _decoded(name: str, data: bytes) -> tuple[Any, str]:
     return output, LEVELS[name].digest(name, output)
 
 
-def _row(connection: sqlite3.Connection, run: Run, known: dict[Any, Documents]) -> Row:
+def _row(connection: sqlite3.Connection, run: Run, documents_of: dict[Any, Documents]) -> Row:
     """Return the row of a run, and add its documents where they are new."""
     key, spec, levels, columns = run.key, run.spec, tuple(run.fingerprints), tuple(run.columns)
     assert spec is not None, "it has a key"
@@ -384,12 +384,12 @@ def _row(connection: sqlite3.Connection, run: Run, known: dict[Any, Documents]) 
     sampler = spec.sample.sampler if isinstance(spec.sample, Drawn) else None
     # Many runs share their specs. Equal ones need not have equal JSON: 1 and True.
     shared = id(spec.problem), id(spec.algorithm), sampler, levels, columns, run.status, run.claims, id(run.made_with)
-    if shared not in known:
+    if shared not in documents_of:
         family = _text(to_json(RunFamily(spec.problem, spec.algorithm, sampler)))
         status = None if run.status is None else run.status.to_json()
         about = _text([levels, columns, status, run.claims.to_json(), dict(run.made_with)])
-        known[shared] = _number(connection, family), _number(connection, about), _both(family, about)
-    *numbers, documents = known[shared]
+        documents_of[shared] = _number(connection, family), _number(connection, about), _both(family, about)
+    *numbers, documents = documents_of[shared]
     own = [
         bytes.fromhex(key),
         str(spec.shared_seed),

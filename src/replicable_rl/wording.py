@@ -37,17 +37,17 @@ def short_loss(x: float | None) -> str:
     return "0" if x is not None and abs(x) < 1e-7 else number(x, 2)
 
 
-def apart(one: float, two: float) -> tuple[str, str]:
+def apart(x: float, y: float) -> tuple[str, str]:
     """Write two numbers with as many digits as it takes to tell them apart.
 
     >>> apart(1.0, 1.00001), apart(10**15, 10**15 + 1)
     (('1', '1.00001'), ('1000000000000000', '1000000000000001'))
     """
     for digits in (3, 6):
-        if number(one, digits) != number(two, digits):
-            return number(one, digits), number(two, digits)
-    first, second = (str(int(x)) if isinstance(x, Integral) else f"{x:.17g}" for x in (one, two))
-    return first, second
+        if number(x, digits) != number(y, digits):
+            return number(x, digits), number(y, digits)
+    exact = [str(int(z)) if isinstance(z, Integral) else f"{z:.17g}" for z in (x, y)]
+    return exact[0], exact[1]
 
 
 def share(x: float, digits: int = 3) -> str:
