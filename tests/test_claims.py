@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import itertools
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ import replicable_rl as rr
 from replicable_rl import planning
 from replicable_rl.algorithms.plan import Promise
 from replicable_rl.errors import InvalidInput
-from replicable_rl.paper import NUMBERS, cited
+from replicable_rl.paper import cited
 from replicable_rl.problem.source import Episodic, as_source
 from replicable_rl.runs import FIXED_SEED
 from replicable_rl.sampling import DRAWS, STARTS
@@ -362,35 +360,3 @@ ROOT = Path(__file__).resolve().parent.parent
 )
 def test_a_number_stands_beside_its_label(text: str, shown: str) -> None:
     assert cited(text) == shown
-
-
-def test_pages_never_show_a_label_without_its_number() -> None:
-    label = re.compile(rf"(?P<before>.{{0,40}})`(?P<label>{'|'.join(map(re.escape, NUMBERS))})`")
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    bare = []
-    for page in pages:
-        text = page.read_text(encoding="utf-8").partition("Three things to know" if page.name == "paper.md" else "\0")[
-            0
-        ]
-        for found in label.finditer(text):
-            if not found["before"].endswith((f"{NUMBERS[found['label']]} (", f"{NUMBERS[found['label']]}, ")):
-                bare.append(f"{page.name}: {found[0]}")
-    assert bare == []
-
-
-def test_every_name_on_the_map_from_the_paper_to_the_code_is_there() -> None:
-    page = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
-    row = re.compile(r"^\| [A-Z]\w+ [\w.]+(?: \(`[\w:-]+`\))? \|[^|\n]*\|(?P<code>[^|\n]*)\|", re.MULTILINE)
-    names = [name for found in row.finditer(page) for name in re.findall(r"`([^`]+)`", found["code"])]
-    assert len(names) > 30
-    assert [name for name in names if resolve(f"replicable_rl.{name}") is None] == []
-    assert resolve("replicable_rl.theory.no_such_name") is None
-
-
-def resolve(name: str) -> Any:
-    """Return the module that a dotted name stands for, or what is in one; None where there is none."""
-    path, _, last = name.rpartition(".")
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError:
-        return vars(resolve(path)).get(last) if path and resolve(path) is not None else None

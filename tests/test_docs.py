@@ -146,10 +146,8 @@ _TRUE = """\
 assert True
 ```
 ```console
-$ replicable-rl list
-...
- value   policy
-...
+$ replicable-rl --version
+replicable-rl 0.1.0
 ```
 """
 
@@ -159,9 +157,9 @@ $ replicable-rl list
     [
         ("\n2\n", "\n3\n"),
         ("assert True", "assert False"),
-        (" policy", " model"),
+        ("0.1.0", "0.2.0"),
         ("$ replicable-rl", "$ rm"),
-        ("...\n```\n", ""),
+        ("0.1.0\n```\n", "0.1.0\n"),
     ],
 )
 def test_a_wrong_page_is_refused(right: str, wrong: str, tmp_path: Path) -> None:

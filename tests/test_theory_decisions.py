@@ -93,7 +93,7 @@ def test_plans_are_monotone() -> None:
 
 
 def test_the_bounds_by_hand() -> None:
-    """The formulas of docs/proofs-decisions.md, written out once more."""
+    """The formulas of docs/proofs.md, written out once more."""
     S, A, gamma, n, delta = 8, 4, 0.9, 1e6, 0.001
     sizes, h, N = Sizes(S, A, gamma, known_rewards=True), 10.0, 32
     e = gamma * h * math.sqrt(math.log(2 * N / delta) / (2 * n))

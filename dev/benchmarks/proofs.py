@@ -215,7 +215,7 @@ def runs_of(name: str, mdp: rr.TabularMDP, runs: int) -> dict[str, Any]:
 _HEAD = """\
 # Bounds against what happens
 
-The proofs are in docs/proofs.md and docs/proofs-rmax.md.
+The proofs are in docs/proofs.md and docs/proofs.md.
 
 ## At the edge
 

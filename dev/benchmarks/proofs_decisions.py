@@ -108,7 +108,7 @@ def _worst_cuts(walk: Walk, model: EmpiricalModel) -> Floats:
 _HEAD = """\
 # Bounds of decisions against what happens
 
-The proofs are in docs/proofs-decisions.md, with the letters of this table.
+The proofs are in docs/proofs.md, with the letters of this table.
 
 ## At the edge
 

@@ -1,6 +1,6 @@
 """The bounds of R-max, each at the instance that comes closest to it: whether it is exceeded, and how loose it is.
 
-Every instance draws numbers whose mean a bound of ``docs/proofs-rmax.md`` says is at most so much: distances of two
+Every instance draws numbers whose mean a bound of ``docs/proofs.md`` says is at most so much: distances of two
 runs, or events, as 0 and 1. The instances are what the proofs fear most: counts that gather at a threshold, rows with
 equal probabilities and exactly n0 visits, visits that stop when they look worst.
 

@@ -26,11 +26,11 @@ def lines() -> Iterator[Line]:
         yield name, paper["calls"], N * paper["iterations"] * paper["calls"]
     T, tau = paper["iterations"], paper["tolerance"]
     m = _constant(N, T, tau)
-    yield "the mean distance instead of the deviation (Theorems 2 and 4)", m, N * T * m
+    yield "the mean distance instead of the deviation (Theorems 5 and 7)", m, N * T * m
     m, T = min((_constant(N, t, _tau(gamma, t)), t) for t in range(40, 140) if _tau(gamma, t) > 0.0)
     yield f"T = {T} chosen together with τ", m, N * T * m
     m, T = min((_rising(N, t, gamma), t) for t in range(25, 140))
-    yield f"values that only rise (Theorem 5), T = {T}", m, N * T * m
+    yield f"values that only rise (Theorem 8), T = {T}", m, N * T * m
     schedule = rising_schedule(N, gamma, EPSILON, DELTA, RHO)
     yield (
         f"a schedule of its own for every iteration, T = {schedule.iterations}",
@@ -38,7 +38,7 @@ def lines() -> Iterator[Line]:
         N * schedule.total,
     )
     run = rr.solve(mdp, rr.ReplicablePhasedVI(EPSILON, DELTA, RHO), shared_seed=2023, sample_seed=1)
-    yield "calls that fall with the spread of V_t (Theorem 7), drawn", math.nan, run.samples or 0
+    yield "calls that fall with the spread of V_t (Theorem 10), drawn", math.nan, run.samples or 0
 
 
 def _tau(gamma: float, T: int) -> float:

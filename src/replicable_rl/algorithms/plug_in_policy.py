@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from replicable_rl.sampling import EpisodeCounts
 
 _AFFORDABLE = AffordableTolerance()
-_PROOFS = "docs/proofs-decisions.md"
+_PROOFS = "docs/proofs.md"
 _NAMED = 5  # pairs that a status names
 
 _ROUNDS, _MOST_ROUNDS = 32, 128  # of exploration: episodes that end early leave steps for some more
@@ -201,7 +201,7 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         if numbers.rule not in PROVED:
             return [f"rule={numbers.rule} is unknown to the proofs"]
         if numbers.rule == decisions.PUBLISHED and about == REPLICABILITY:
-            return ["published cuts come from the first run's sample; see docs/decisions.md"]
+            return ["published cuts come from the first run's sample; see docs/logs.md"]
         if numbers.per_pair_needed < MOST:
             return []
         by = f" with parameter {number(numbers.parameter, 3)}" if self.decider.parameter else ""

@@ -125,7 +125,7 @@ class _RMax(Promise[RMaxNumbers]):
 
     def _promises(self, shape: Shape, numbers: RMaxNumbers) -> Promises:
         theorem = "lem:repmax-convergence" if numbers.rho is None else "thm:repmax-replicable"
-        theorem = f"{theorem}, with the constants of docs/proofs-rmax.md"
+        theorem = f"{theorem}, with the constants of docs/proofs.md"
         bounded = f"no pair has more than {plural(numbers.support, 'successor')}"
         support = (bounded,) if numbers.support < numbers.n_states else ()
         conditions = (*support, FIXED_SEED)  # on which all policies depend, and with them the data

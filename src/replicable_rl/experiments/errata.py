@@ -1,6 +1,6 @@
 """What the paper's text gets wrong, where a number of ours shows it.
 
-The numbers are those of ``docs/errata.md``. Evidence is computed when this runs: from the formulas of
+The numbers are those of ``docs/paper.md``. Evidence is computed when this runs: from the formulas of
 :mod:`replicable_rl.theory`, from the exact model of the two-goals grid, and from the data of experiments.
 """
 
@@ -22,7 +22,7 @@ from replicable_rl.theory import paper_phased_vi, paper_rmax, phased_vi, rmax
 
 _GRID, _PAIRS, _GAMMA = "two-goals-v1", 32, 0.9
 _EPSILON, _DELTA, _RHO = 0.1, 0.001, 0.2
-Texts = tuple[int, str, str, str]  # the number in docs/errata.md, what the text says, what is right, evidence
+Texts = tuple[int, str, str, str]  # the number in docs/paper.md, what the text says, what is right, evidence
 
 
 def errata(data: Mapping[str, Data]) -> list[Texts]:

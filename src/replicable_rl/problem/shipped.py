@@ -49,6 +49,8 @@ def gridworld(
     ``goals`` says which characters are goals, and what each pays per step. It starts uniformly on the cells ``S``, or
     on all cells but the goals if there is no ``S``. The declared reward range spans 0 and the rewards of ``goals``.
 
+    Examples
+    --------
     >>> from replicable_rl.planning import optimal_values
     >>> corridor = gridworld("S..G", slip=0.0, gamma=0.5)
     >>> optimal_values(corridor).value.round(6).tolist()

@@ -3,7 +3,7 @@
 *Shared randomness* is the r of the definition of replicability: published, the same
 in both runs. :class:`SharedRandomness` is a pure function (seed, label, address) ->
 numbers. It has no state: what was drawn before, in which order, or by how many
-threads, changes nothing. Its values are frozen for ever; ``docs/shared-randomness.md``
+threads, changes nothing. Its values are frozen for ever; ``docs/promises.md``
 specifies them and ``tests/vectors/shared_randomness.json`` pins them.
 
 *Fresh samples* come from a :class:`numpy.random.Generator` that :func:`sample_stream`

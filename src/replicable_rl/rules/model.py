@@ -8,7 +8,7 @@ V* is fixed beforehand, so that with c(s, a) for the error of the mean
 
     |Q^ - Q*| <= w,    w(s, a) = c(s, a) + gamma sum over s' of P^(s'|s, a) max over b of w(s', b).
 
-c is the smaller of Hoeffding's and an empirical Bernstein bound; ``docs/proofs-decisions.md`` has the proof.
+c is the smaller of Hoeffding's and an empirical Bernstein bound; ``docs/proofs.md`` has the proof.
 
 *Pairs of a log with few rows.* A pair that one log saw twice and another one never would be worth something in one and
 the worst in the other. Below a threshold both take it for the worst; it is random, so that few counts are close to it.

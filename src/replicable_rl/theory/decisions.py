@@ -15,7 +15,7 @@ kappa = gamma where rewards are known and 1 where they are learned, N the number
 where ``...`` vanishes as n grows. A rule turns Q^ and shared numbers into a policy. Shared numbers are independent of
 both samples, so that a threshold spread over a length x falls between two numbers with probability (their distance)/x,
 and the mean distance counts. Of the A comparisons of a state the last decides nothing: if no other action was taken, it
-is. The bounds below follow; ``docs/proofs-decisions.md`` has the proofs. f is the smaller of 2 e h and l.
+is. The bounds below follow; ``docs/proofs.md`` has the proofs. f is the smaller of 2 e h and l.
 
     rule          parameter from the loss eps'             two runs differ with probability at most   loss at most
     greedy        -                                        -                                          f

@@ -9,7 +9,7 @@ iteration. If every query is within tau of its mean, then for the paper's listin
     value     (1-gamma)  eps/2   ceil(ln(2/((1-gamma)^2 eps))/(1-gamma))   |Q_T - Q*| <= eps/2
     policy    (1-gamma)^2 eps/2  ceil(ln(2/((1-gamma)^3 eps))/(1-gamma))   V* - V^pi  <= eps
 
-The paper states the second promise and proves the first; see ``docs/errata.md``. Its listing has one m and one width
+The paper states the second promise and proves the first; see ``docs/paper.md``. Its listing has one m and one width
 for all iterations. It runs where any of its parameters is given; those that are not are the paper's: a union bound
 over the NT queries gives rho_SQ = rho/(NT), delta_SQ = delta/(NT) and
 

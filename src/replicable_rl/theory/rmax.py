@@ -2,7 +2,7 @@ r"""R-max and RepRMAX: what parameters guarantee, and a search for them.
 
 The paper (``lem:repmax-convergence``, the lemma of Section 4.2, and Theorem 4.2, ``thm:repmax-replicable``) gives
 orders of growth without constants, see :func:`paper_rmax`. :func:`rmax` has explicit bounds, proved in
-``docs/proofs-rmax.md``.
+``docs/proofs.md``.
 
 N = S*A pairs, b = H/m, n0 = k*m the fewest visits of a known pair, values in [0, 1]. K is the largest number of
 successors of a pair and M = k + w: neither is the paper's K or M. At most D decisions about the known set are made, in
