@@ -40,13 +40,11 @@ import functools
 import hashlib
 import math
 import re
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from functools import cached_property
-from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -87,8 +85,6 @@ if TYPE_CHECKING:
 COUNTS = "counts-v1"  # the sampler of tables: counts, at a cost that does not depend on their number
 OWN = "own"  # the problem samples itself: a simulator, an environment
 OURS = "replicable-rl"  # no module can be called so
-_ROOT = f"{Path(__file__).parent}/"  # of the files of this package, as code objects name them
-_NOBODYS = {*sys.stdlib_module_names, "numpy"}
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
@@ -445,33 +441,20 @@ def algorithm_spec(algorithm: Algorithm) -> ObjectSpec:
 def provider(thing: Any) -> str:
     """Return whose code a class, a function or an object is: "replicable-rl", else the module it comes from.
 
-    What ships is what this package has under its name. An object is ours if its class is, if no attribute of it hides
-    a part of its class, and if the objects among its settings are ours.
+    An object is ours if its class is, and if the objects among its settings are.
 
     >>> provider(provider), provider(functools.partial(provider)), provider({})
     ('replicable-rl', 'replicable-rl', 'builtins')
     """
     if isinstance(thing, functools.partial):
         return provider(thing.func)
-    if isinstance(thing, MethodType):
-        return provider(thing.__func__)
-    if isinstance(thing, (type, FunctionType, BuiltinFunctionType)):
-        return OURS if _ships(thing) else str(thing.__module__)
-    kind: Any = type(thing)
-    if not _ships(kind):
-        return str(kind.__module__)
-    settings, methods = _parts(kind)
-    for name, value in vars(thing).items() if kind.__dictoffset__ else ():
-        if name in methods:
-            return str(kind.__module__) if provider(value) == OURS else provider(value)
-        if name in settings and not _is_plain(type(value)) and provider(value) != OURS:
-            return provider(value)
-    return OURS
-
-
-def is_our_file(file: str) -> bool:
-    """Whether a file, as a code object names it, is one of this package."""
-    return file.startswith(_ROOT)
+    is_code = isinstance(thing, (type, FunctionType, BuiltinFunctionType, MethodType))
+    module = str((thing if is_code else type(thing)).__module__)
+    if not f"{module}.".startswith("replicable_rl."):
+        return module
+    ingredients = vars(thing).values() if isinstance(thing, Setting) else ()
+    owners = (provider(value) for value in ingredients if isinstance(value, Setting))
+    return next((owner for owner in owners if owner != OURS), OURS)
 
 
 def is_reloaded(old: Any, new: Any) -> bool:
@@ -482,42 +465,7 @@ def is_reloaded(old: Any, new: Any) -> bool:
     return (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
 
 
-def _is_plain(kind: type) -> bool:
-    """Whether a class is of Python or NumPy: numbers, texts and arrays have no methods of anybody's own."""
-    return kind.__module__.partition(".")[0] in _NOBODYS
-
-
-@functools.lru_cache(maxsize=512)
-def _ships(defined: Any) -> bool:
-    """Whether a class, with its bases, or a function is the one that this package has under its name."""
-    namespace: Any = vars(sys.modules.get(defined.__module__, ABC))
-    if not is_our_file(namespace.get("__file__") or ""):
-        return False
-    *owners, name = defined.__qualname__.split(".")
-    for owner in owners:
-        namespace = vars(namespace.get(owner, ABC))
-    bases = defined.__mro__[1:] if isinstance(defined, type) else ()
-    return namespace.get(name) is defined and all(_is_plain(base) or _ships(base) for base in bases)
-
-
-@functools.lru_cache(maxsize=512)
-def _parts(kind: type) -> tuple[set[str], set[str]]:
-    """Return the names of the settings of a class, and of the methods that no attribute of an object may hide."""
-    settings = {item.name for item in fields(kind)} if is_dataclass(kind) else set()
-    members = {name: member for base in reversed(kind.__mro__) for name, member in vars(base).items()}
-    code: Any = object if is_dataclass(kind) else (FunctionType, property, classmethod, staticmethod)
-    methods = {
-        name for name, item in members.items() if isinstance(item, code) and not isinstance(item, cached_property)
-    }
-    return settings, methods - settings
-
-
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
-# What runs have beside their levels: the columns of their table, their history.
-_TAKEN = {
-    *("problem", "algorithm", "sampler", "shared_seed", "sample_seed", "log", "samples", "status", "return"),
-    *("loss", "measured_return", "measured_low", "measured_high", "error", "run", "seconds", "history"),
-}
 
 
 # --- levels -------------------------------------------------------------------------------------------------------
@@ -576,11 +524,9 @@ class Level:
     decode: Callable[[Any], Any] = field(default=np.asarray, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name) or self.name in _TAKEN:
-            rule = "lower-case letters, digits, '-' and '_', and no name of what every run has"
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            rule = "lower-case letters, digits, '-' and '_'"
             raise InvalidInput(f"Level: name must be {rule}; got {shown(self.name)}.")
-        if not isinstance(self.implies, tuple):
-            raise InvalidInput(f"Level: implies must be a tuple of names of levels, got {shown(self.implies)}.")
 
 
 LEVELS: dict[str, Level] = {}  # by name, in the order of registration
@@ -588,8 +534,6 @@ LEVELS: dict[str, Level] = {}  # by name, in the order of registration
 
 def add_level(level: Level) -> Level:
     """Add a level for good, after those that it implies; the same one again changes nothing."""
-    if not isinstance(level, Level):
-        raise InvalidInput(f"register: level must be a Level, got {shown(level)}.")
     for name in level.implies:
         level_of(name)
     same = zip(vars(LEVELS.get(level.name, level)).values(), vars(level).values(), strict=True)
@@ -779,7 +723,7 @@ def asks_for_nothing(gain: float) -> str:
 class Claim:
     """One thing that is said, with its ground. Made outside this library it is stated, and of no other kind.
 
-    >>> print(Claim("accuracy", "stated", "the policy is within 0.1 of optimal", 0.1, "my proof").stated_by("mine-v1"))
+    >>> print(Claim("accuracy", "stated", "the policy is within 0.1 of optimal", 0.1, "my proof", by="mine-v1"))
     stated by mine-v1, not by this library (my proof): the policy is within 0.1 of optimal.
     """
 
@@ -807,8 +751,6 @@ class Claim:
             )
         if not _is_text(self.source) or not _is_text(self.statement):
             raise InvalidInput("Claim: a claim says what holds and names its source; one of the two is empty.")
-        if not isinstance(self.level, str | None):
-            raise InvalidInput(f"Claim: level must be a text or None, got {shown(self.level)}.")
         if isinstance(self.conditions, str) or not all(map(_is_text, self.conditions)):
             raise InvalidInput(f"Claim: conditions must be a tuple of texts, got {shown(self.conditions)}.")
         high, usual = (1.0, _DEFINITION) if self.about == "replicability" else (math.inf, None)
@@ -833,19 +775,6 @@ class Claim:
     def on_policy(self) -> bool:
         """Whether it is about what a policy loses."""
         return self.about == "accuracy" and self.level in ("policy", None)
-
-    @property
-    def empty(self) -> bool:
-        """Whether it asks for nothing: nearly every policy is as accurate."""
-        return self.gain is not None
-
-    def beside(self, gain: float) -> Claim:
-        """Return the claim, which asks for nothing if it allows a policy to lose all of the gain."""
-        return replace(self, gain=gain) if self.on_policy and self.bound >= gain else self
-
-    def stated_by(self, name: str) -> Claim:
-        """Return the claim as one that somebody else's code states."""
-        return Claim(**{item.name: vars(self)[item.name] for item in fields(Claim)} | {"kind": "stated", "by": name})
 
 
 class LibraryClaim(Claim):
@@ -903,30 +832,32 @@ class Claims(Displayed):
         gaps = [f"Nothing is proved about {about}: {cited(why)}." for about, why in self.missing.items()]
         return " ".join([*claims, *gaps]) or "Nothing is claimed."
 
-    def about_an_estimate(self) -> Claims:
-        """Return the claims of a run on a table that was estimated from data: they end at the table."""
-        return self._each(lambda claim: replace(claim, statement=claim.statement.removesuffix(_ESTIMATE) + _ESTIMATE))
+    def told(
+        self,
+        conditions: tuple[str, ...] = (),
+        gain: float | None = None,
+        estimated: bool = False,
+        by: str | None = None,
+    ) -> Claims:
+        """Return the claims as those of a run.
 
-    def under(self, conditions: tuple[str, ...]) -> Claims:
-        """Return the claims under these conditions, too."""
-        if not conditions:
+        They hold under the ``conditions`` of its source, too. A bound on the loss that is no less than the ``gain`` of
+        the best policy asks for nothing. Claims on an ``estimated`` table end at the table. What other code claims is
+        stated ``by`` it.
+        """
+        empty = [gain is not None and claim.on_policy and claim.bound >= gain for claim in self.made]
+        if not (conditions or estimated or by or any(empty)):
             return self
-        return self._each(
-            lambda claim: replace(claim, conditions=tuple(dict.fromkeys((*claim.conditions, *conditions))))
-        )
-
-    def beside(self, gain: float | None) -> Claims:
-        """Return the claims beside what the best policy gains: who allows to lose as much asks for nothing."""
-        if gain is None or not any(claim.on_policy and claim.bound >= gain for claim in self):
-            return self
-        return replace(self._each(lambda claim: claim.beside(gain)), gain=gain)
-
-    def _each(self, change: Callable[[Claim], Claim]) -> Claims:
-        return replace(self, made=tuple(map(change, self.made)))
-
-    def stated_by(self, name: str) -> Claims:
-        """Return the claims as those of somebody else's code."""
-        return Claims(tuple(Claim.stated_by(claim, name) for claim in self.made), dict(self.missing), self.gain)
+        made = []
+        for claim, is_empty in zip(self.made, empty, strict=True):
+            values = {item.name: vars(claim)[item.name] for item in fields(Claim)}
+            values["conditions"] = tuple(dict.fromkeys((*claim.conditions, *conditions)))
+            if estimated:
+                values["statement"] = claim.statement.removesuffix(_ESTIMATE) + _ESTIMATE
+            if is_empty:
+                values["gain"] = gain
+            made.append(type(claim)(**values) if by is None else Claim(**values | {"kind": "stated", "by": by}))
+        return Claims(tuple(made), self.missing, gain if any(empty) else self.gain)
 
     def to_json(self) -> Json:
         """Return the JSON form."""
@@ -944,7 +875,7 @@ class Claims(Displayed):
         claims = replace(from_record(cls, data | {"made": []}), made=made)
         if not all(isinstance(text, str) for text in claims.missing.values()):
             raise InvalidInput(f"Claims: expected what is missing by name, got {shown(claims.missing)}.")
-        return claims if by == OURS or LibraryClaim not in kinds else claims.stated_by(by)
+        return claims if by == OURS or LibraryClaim not in kinds else claims.told(by=by)
 
 
 def _is_text(value: object) -> bool:
@@ -1060,10 +991,7 @@ class Run(Artifact):
         if "value" in frozen and "policy" in frozen:
             _check_fit(frozen["value"], frozen["policy"])
         prints = Fingerprints({level.name: level.digest(level.name, frozen[level.name]) for level in levels})
-        try:
-            columns = {name: np.array(column, dtype=np.float64) for name, column in (history or {}).items()}
-        except (TypeError, ValueError, OverflowError):
-            raise InvalidInput("Run: history must hold columns of numbers that 64-bit floats can hold.") from None
+        columns = {name: np.array(column, dtype=np.float64) for name, column in (history or {}).items()}
         for column in columns.values():
             column.setflags(write=False)
         claims = _NO_CLAIMS if claims is None else claims
@@ -1131,8 +1059,6 @@ class Run(Artifact):
             samples=None if values["samples"] is None else from_decimal("samples", values["samples"]),
             history={name: arrays[f"{HISTORY}{i}"] for i, name in enumerate(values["history"])},
         )
-        if run.fingerprints != values["fingerprints"]:
-            raise InvalidInput("Run: the outputs do not have the fingerprints recorded.")
         return run.but(spec=spec, made_with=dict(values["made_with"]))
 
     def output(self, level: str) -> Any:

@@ -18,6 +18,7 @@ from replicable_rl.algorithms.plan import Plan
 from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.logs import Dataset
 from replicable_rl.planning import gain
+from replicable_rl.problem.environments import EpisodicEnv
 from replicable_rl.problem.source import Episodic, Generative, Recorded, Source, as_source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import bar_where_it_is_seen
@@ -30,7 +31,6 @@ from replicable_rl.runs import (
     SHIPPED,
     UNSAID,
     Algorithm,
-    Claims,
     Drawn,
     Run,
     RunSpec,
@@ -99,14 +99,23 @@ def refuse_other(owner: str, algorithm: object) -> None:
 def _run(spec: RunSpec, problem: Any, source: Source, algorithm: Algorithm) -> Run:
     _refuse_endless(source, algorithm)
     stateless = isinstance(source, TabularMDP | Recorded)
+    stream = _stream(spec.sample)
+    untouched = _state(stream)
     with contextlib.nullcontext() if stateless else ALONE:
-        run = algorithm.solve(source, SharedRandomness(spec.shared_seed), _stream(spec.sample))
+        run = algorithm.solve(source, SharedRandomness(spec.shared_seed), stream)
     _check_run(run, source, type(algorithm).__name__)
-    claims = stated_unless_ours(run.claims, algorithm, spec).under(source.trust.conditions)
-    if isinstance(problem, TabularMDP) and claims.accuracy is not None and claims.accuracy.on_policy:
-        claims = claims.beside(gain(problem))
-    claims = claims.about_an_estimate() if source.trust.estimated else claims
+    if isinstance(source, TabularMDP | EpisodicEnv) and _state(stream) == untouched:  # these draw from the stream alone
+        run = run.but(samples=0)  # whatever the code that ran reports
+    accuracy = run.claims.accuracy
+    gained = gain(problem) if isinstance(problem, TabularMDP) and accuracy is not None and accuracy.on_policy else None
+    trust = source.trust
+    claims = run.claims.told(trust.conditions, gained, trust.estimated, other_author(algorithm, spec))
     return run.completed(spec, claims=claims, status=run.status or UNSAID)
+
+
+def _state(stream: np.random.Generator) -> tuple[object, ...]:
+    seeds: Any = stream.bit_generator.seed_seq
+    return stream.bit_generator.state, seeds.n_children_spawned
 
 
 def _check_run(run: object, source: Source, name: str) -> None:
@@ -124,12 +133,10 @@ def _check_run(run: object, source: Source, name: str) -> None:
         source.support.refuse_others(name, policy)
 
 
-def stated_unless_ours(claims: Claims, algorithm: object, spec: RunSpec) -> Claims:
-    """Return the claims of a run: of other code than this library's they are stated by it, whatever they say."""
+def other_author(algorithm: object, spec: RunSpec) -> str | None:
+    """Return who states the claims of a run, whatever the run says; None where this library makes them."""
     whose, id = provider(algorithm), spec.algorithm.id
-    if whose == OURS:
-        return claims
-    return Claims.stated_by(claims, f"{id}, changed by {whose}" if id in SHIPPED else id)
+    return None if whose == OURS else f"{id}, changed by {whose}" if id in SHIPPED else id
 
 
 def source_of(problem: object, algorithm: Algorithm) -> Source:

@@ -120,9 +120,7 @@ class Plan(Displayed, Generic[N]):
         of_this_seed = of_this_seed if good_seed else None
         made = (accuracy, replicability, of_this_seed)
         proved = [claim for claim in made if claim and (claim is of_this_seed or claim.about not in missing)]
-        claims = Claims(tuple(proved), missing).under(self.shape.conditions).beside(self.gain)
-        claims = claims.about_an_estimate() if self.shape.estimated else claims
-        return claims if self.by is None else claims.stated_by(self.by)
+        return Claims(tuple(proved), missing).told(self.shape.conditions, self.gain, self.shape.estimated, self.by)
 
     @cached_property
     def _promises(self) -> Promises:

@@ -222,7 +222,7 @@ class PlugInPolicy(Promise[PlugInNumbers]):
             reason = f"with gamma={model.gamma!r} planning is off by up to {model.off:.1g}, and proofs allow 1e-10"
             claims = Claims(missing=dict.fromkeys((ACCURACY, REPLICABILITY), f"{reason}: lower gamma"))
         if source.trust.conditions:  # no table says what can be gained
-            claims = claims.beside(model.gain)
+            claims = claims.told(gain=model.gain)
             if model.best.value.any() and model.gain <= self.epsilon and plan.numbers.spent > 0.0:
                 claims = replace(claims, gain=model.gain)
         sentence = "; ".join(_sentences(source, decided, plan.numbers, samples, claims.gain))

@@ -171,7 +171,7 @@ class _RMax(Promise[RMaxNumbers]):
         }
         claims = plan.claims(broken=[condition for condition, is_broken in broken.items() if is_broken])
         if source.trust.conditions and claims.accuracy is not None:  # of other sources no table is known
-            claims = claims.beside(gain_of(last.model.table, best))
+            claims = claims.told(gain=gain_of(last.model.table, best))
         columns = ("known", "known_set", "threshold", "unknown_rate", "stop_below", "samples")
         return Run.of(
             {"model": last.model.table, "value": best.q, "policy": last.policy},

@@ -266,7 +266,7 @@ class AuditResult(Documented):
         text += f" ({caveat.rstrip('.')})" if caveat else ""
         bound, conditions = 1.0 - agreement.every_look.low, self.evidence.conditions
         claim = LibraryClaim("replicability", "measured", text, bound, "audit", 0.0, agreement.level, conditions)
-        return Claims((claim,)).about_an_estimate().made[0] if self._estimated else claim
+        return Claims((claim,)).told(estimated=self._estimated).made[0]
 
     @property
     def _estimated(self) -> bool:

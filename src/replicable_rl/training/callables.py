@@ -32,7 +32,7 @@ from replicable_rl.problem.source import greedy
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import bar_where_it_is_seen
 from replicable_rl.runs import UNSAID, ObjectSpec, Run, RunSpec, Status, StatusCode, exact_json
-from replicable_rl.solve import stated_unless_ours
+from replicable_rl.solve import other_author
 from replicable_rl.training import playing
 from replicable_rl.training.playing import EpisodeReturns
 from replicable_rl.training.sb3 import StableBaselines3, TrainedPolicy
@@ -350,8 +350,8 @@ class TrainJob(Job):
         run = returned if isinstance(returned, Run) else Run.of(self._outputs(returned))
         if self.mdp is not None and "policy" in run.outputs:
             _check_fit(run, self.mdp)
-        claims = stated_unless_ours(run.claims, self.train, spec)
-        claims = claims if self.mdp is None or not len(claims) else claims.beside(gain(self.mdp))
+        gained = gain(self.mdp) if self.mdp is not None and len(run.claims) else None
+        claims = run.claims.told(gain=gained, by=other_author(self.train, spec))
         run = run.but(claims=claims, status=run.status or (UNSAID if isinstance(returned, Run) else _STATUS))
         if self.evaluate is None:
             return run
