@@ -292,7 +292,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_script_and_a_module_are_one_audit(run: Run, script: str) -> None:
-    words = ("--shared-seeds", 20, "--evaluate", f"{script}:earned", "--uniform", 0.5, "--rho", 0.5, "--json")
+    words = ("--shared-seeds", 20, "--evaluate", f"{script}:earned", "--rho", 0.5, "--json")
     told = [json.loads(run.good("audit", f"{name}:train", *words)) for name in (f"{script}.py", script)]
     assert told[0] == told[1]
     assert told[0]["algorithm"]["id"].endswith(":train")
@@ -341,7 +341,6 @@ def test_the_traceback_of_a_failing_run_is_shown(run: Run, script: str) -> None:
         ("a.csv b.csv S:train", "not logs"),
         ("S:train --state s", "--state"),
         ("S:thresholds", "--probe"),
-        ("S:train --uniform 0.5", "--evaluate"),
         ("S:train --epsilon 0.1", "PROBLEM|problem"),
         ("S:train --evaluate Nothing-v0", "'Nothing-v0'"),
     ],

@@ -36,7 +36,7 @@ def trained(shared_seeds: int, runs: int = 2) -> AuditResult:
         shared_seeds=shared_seeds,
         runs_per_seed=runs,
         name=HOSTILE,
-        evaluate=lambda policy: 2.5,
+        evaluate=lambda policy, seed: 2.5,
     )
 
 

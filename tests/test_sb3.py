@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import pickle
 import random
 import sys
 from collections.abc import Callable
@@ -88,9 +87,6 @@ def test_the_same_seeds_give_the_same_bits_whatever_ran_before(algorithm: str) -
     assert np.array_equal(first(train.probe()), again(train.probe()))
     assert not same_bits(first, other)
     assert not same_bits(first, train(8, 1))
-    copy = pickle.loads(pickle.dumps(first))  # noqa: S301
-    assert same_bits(copy, first)
-    assert len(pickle.dumps(first)) < 100_000  # without its buffers
 
 
 def test_another_process_and_other_threads_give_the_same_bits() -> None:
@@ -160,9 +156,9 @@ def test_the_environment_takes_its_seed_from_the_sample_seed_alone(monkeypatch: 
         return reset(self, seed=seed, options=options)
 
     monkeypatch.setattr(FrozenLakeEnv, "reset", recorded)
-    untrained(n_envs=2, policy="MlpPolicy")(7, 2**64 - 1)
+    untrained()(7, 2**64 - 1)
     first = seed_of("sample", "environment", 2**64 - 1)
-    assert {first, first + 1} <= set(seeds) <= {first, first + 1, None}  # later episodes go on with their generators
+    assert {first} <= set(seeds) <= {first, None}  # later episodes go on with the environment's generator
     assert seed_of("shared", "network", 7) == 1584544486
 
 
@@ -178,16 +174,11 @@ def test_without_any_randomness_in_the_environment_sharing_everything_is_one_run
     assert same_bits(train(7, 1), train(8, 1))
 
 
-def test_an_environment_that_repeats_itself_shows_nothing() -> None:
-    still = untrained(env_options={"is_slippery": False})
-    result = rr.audit_callable(still, shared_seeds=2, rho=0.2)
-    assert result.warnings[0].startswith("Nothing was fresh, for the environment repeats itself")
-    assert rr.audit_callable(untrained(), shared_seeds=2).unsampled == ""
-    network = untrained(share=("network",))
-    result = rr.audit_callable(network, shared_seeds=2)
-    assert "initial weights" in result.evidence.shared
-    assert "transitions" in result.evidence.fresh
-    assert "draws during learning" in result.evidence.fresh
+def test_an_audit_says_what_is_shared_and_what_is_fresh() -> None:
+    evidence = rr.audit_callable(untrained(share=("network",)), shared_seeds=2).evidence
+    assert "initial weights" in evidence.shared
+    assert "transitions" in evidence.fresh
+    assert "draws during learning" in evidence.fresh
 
 
 # --- identity, returns, observations ------------------------------------------------------------------------------
@@ -203,7 +194,6 @@ def test_the_identity_says_what_determines_a_run(tmp_path: Path) -> None:
     assert train.params["algorithm_options"]["learning_rate"] == {"named": "tests.test_sb3.schedule"}
     assert train.params["versions"]["torch"] == torch.__version__
     assert train.params != lake("PPO", 65).params
-    assert train.code == (schedule,)
     assert train.name == "stable-baselines3/PPO"
     with pytest.raises(InvalidInput, match="version='1'"):
         rr.audit_callable(train, shared_seeds=2, store=tmp_path / "runs.sqlite")
@@ -223,12 +213,8 @@ def test_observations_and_actions_may_be_vectors() -> None:
     policy = train(7, 1)
     assert policy(probe).shape == (7, 1)
     assert policy(probe[0]).shape == (1,)
-    with pytest.raises(InvalidInput, match="observations must"):
-        policy(np.zeros((2, 5)))
     with pytest.raises(InvalidInput, match="probe="):
         train.probe()
-    with pytest.raises(InvalidInput, match="observations must"):
-        lake()(7, 1)(np.array([16]))
 
 
 @pytest.mark.parametrize(
@@ -238,14 +224,12 @@ def test_observations_and_actions_may_be_vectors() -> None:
         (lambda: StableBaselines3("DQN", "FrozenLak-v1", 10), "FrozenLake-v1"),
         (lambda: StableBaselines3("DQN", gymnasium.make("FrozenLake-v1"), 10), "env must be the id"),  # type: ignore[arg-type]
         (lambda: lake(timesteps=0), "total_timesteps"),
-        (lambda: lake(policy="MlpPolice"), "policy must be"),
+        (lambda: lake(policy="MlpPolice")(1, 2), "cannot be built .*MlpPolice"),
         (lambda: lake(share=("environment",)), "share must be"),
         (lambda: lake(share="network"), "share must be"),
-        (lambda: lake(n_envs=0), "n_envs"),
-        (lambda: lake(device="auto"), "device must be"),
-        (lambda: lake(algorithm_options={"gama": 0.9}), "gamma"),
-        (lambda: lake(algorithm_options={"seed": 1}), "'seed'"),
-        (lambda: lake(algorithm_options={"gamma": object()}), "algorithm_options"),
+        (lambda: lake(algorithm_options={"gama": 0.9})(1, 2), "cannot be built .*'gama'"),
+        (lambda: lake(algorithm_options={"seed": 1})(1, 2), "cannot be built .*'seed'"),
+        (lambda: lake(algorithm_options={"gamma": object()}).params, "JSON"),
         (lambda: lake(algorithm_options={"policy_kwargs": 3})(1, 2), "cannot be built"),
         (lambda: lake()(-1, 2), "shared_seed"),
     ],

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 from scipy import stats
@@ -17,7 +16,6 @@ from replicable_rl.audit import AuditResult, RunFailed, read_audits
 from replicable_rl.audit.judging import mean_with_interval
 from replicable_rl.errors import InvalidInput
 from replicable_rl.training import EpisodeReturns, visited_observations
-from replicable_rl.training.playing import acting
 from tests.statistics import ALPHA, SEED
 
 CHAIN = rr.make("chain-v1")  # 5 states, 2 actions
@@ -121,8 +119,7 @@ def test_policies_of_other_shapes_agree_with_nothing() -> None:
         ({"w": "text"}, {}, "under 'w'"),
         (b"", {}, "bytes"),
         (lambda observation: 0, {}, "probe="),
-        (lambda observation: np.nan, {"probe": PROBE}, "NaN"),
-        (lambda observation: [0] * (1 + (observation > 0)), {"probe": PROBE}, "several shapes"),
+        (lambda observation: np.nan, {"probe": PROBE}, "a number, for each of the 11"),
     ],
 )
 def test_wrong_outputs(returned: Any, options: dict[str, Any], message: str) -> None:
@@ -139,14 +136,9 @@ def test_wrong_outputs(returned: Any, options: dict[str, Any], message: str) -> 
         ({"probe": []}, "probe must be"),
         ({"probe": [np.nan]}, "probe must be"),
         ({"rho": 1.5}, "rho must lie"),
-        ({"params": {"net": object()}}, "'net'"),
-        ({"params": {"probe": 1}}, "'probe' is taken"),
-        ({"params": [1]}, "params must be a mapping"),
-        ({"version": ""}, "version must be a text"),
-        ({"evaluate": lambda: 1}, "evaluate must be"),
-        ({"uniform": 1.0}, "evaluate="),
+        ({"train": functools.partial(lambda shared, sample, probe: [0], probe=1)}, "'probe' is taken"),
+        ({"evaluate": lambda policy: 1.0}, "evaluate must be"),
         ({"epsilon": 0.1}, "problem="),
-        ({"evaluate": noisy, "uniform": []}, "uniform must be"),
     ],
 )
 def test_bad_arguments(options: dict[str, Any], message: str) -> None:
@@ -184,7 +176,7 @@ def test_failures_are_recorded_and_count_as_different() -> None:
             raise SystemExit(3)
         return [0]
 
-    result = rr.audit_callable(train, shared_seeds=30, on_error="record", evaluate=lambda policy: 1.0)
+    result = rr.audit_callable(train, shared_seeds=30, on_error="record", evaluate=lambda policy, seed: 1.0)
     failed = [run.error is not None for run in result.runs]
     assert 0 < sum(failed) == len(result.failures) < 60
     assert result.agreement().same == 30 - len({i // 2 for i, bad in enumerate(failed) if bad})
@@ -201,19 +193,18 @@ def test_failures_are_recorded_and_count_as_different() -> None:
 
 def test_returns_of_runs_and_their_mean(tmp_path: Path) -> None:
     options: dict[str, Any] = {"evaluate": noisy, "shared_seeds": 20, "store": tmp_path / "runs.sqlite", "version": "1"}
-    returns = rr.audit_callable(coin, uniform=[0.0, 0.2], **options).returns
+    returns = rr.audit_callable(coin, **options).returns
     assert returns is not None
     assert (len(returns.per_run), returns.episodes, returns.per_seed.size) == (40, 200, 20)
     assert float(returns.mean) == pytest.approx(np.mean([float(run or 0) for run in returns.per_run]))
     assert returns.mean.low < 0.5 < returns.mean.high
-    assert returns.uniform is not None
-    assert float(returns.uniform) == pytest.approx(0.1)
+    assert returns.uniform is None
     with rr.RunStore(tmp_path / "runs.sqlite") as opened:
         (again,) = read_audits(opened)
     assert again.returns is not None
     assert again.returns.per_run == returns.per_run
     with pytest.raises(RunFailed, match="finite numbers"):
-        rr.audit_callable(coin, evaluate=lambda policy: np.inf, shared_seeds=2)
+        rr.audit_callable(coin, evaluate=lambda policy, seed: np.inf, shared_seeds=2)
 
 
 def test_the_interval_of_the_mean_covers_it() -> None:
@@ -279,7 +270,7 @@ def test_an_audit_in_which_nothing_was_fresh_shows_nothing() -> None:
 def test_runs_that_learn_nothing_are_doubted() -> None:
     constant = doubts(lambda shared, sample: [sample % 1] * 3)
     assert "one and the same action in all 3 states" in constant.warnings[0]
-    returns = doubts(coin, evaluate=noisy, uniform=[0.4, 0.6])
+    returns = doubts(lambda shared, sample: [sample % 4] * 16, evaluate=LAKE, shared_seeds=4)
     assert any("uniform policy" in warning for warning in returns.warnings)
     grid = rr.make("two-goals-v1")
     known = doubts(lambda shared, sample: np.random.default_rng(sample).integers(0, 4, 8), problem=grid)
@@ -301,10 +292,8 @@ def test_arguments_of_a_partial_are_its_name(tmp_path: Path) -> None:
 
     assert spec([1, 2]).params == {"layers": [1, 2]}
     assert spec(np.array([1.0])) != spec(np.array([2.0]))
-    with pytest.raises(InvalidInput, match="params="):
+    with pytest.raises(InvalidInput, match="layers="):
         spec(object(), store=tmp_path / "runs.sqlite", version="1")
-    kept: Any = spec(object(), store=tmp_path / "runs.sqlite", version="1", params={"layers": "mine"})
-    assert kept.params == {"layers": "mine", "version": "1"}
 
 
 # --- episodes in an environment -----------------------------------------------------------------------------------
@@ -315,12 +304,7 @@ def test_episodes_of_policies_of_every_form() -> None:
     values[range(16), GOOD] = 1.0
     for policy in (GOOD, np.array(GOOD), values, lambda cell: GOOD[cell], rr.Run.of({"policy": GOOD})):
         assert LAKE(policy, seed=1).tolist() == [1.0, 1.0]
-    assert EpisodeReturns("FrozenLake-v1", 1, {"is_slippery": False}, 0.5)(GOOD, seed=1).tolist() == [0.5**5]
     assert LAKE([0] * 16, seed=1).tolist() == [0.0, 0.0]  # the time limit ends it
-    env = gymnasium.wrappers.TransformAction(
-        gymnasium.make("FrozenLake-v1"), lambda action: action - 1, gymnasium.spaces.Discrete(4, start=1)
-    )
-    assert acting("test", env, np.eye(16)[:, :4])(3) == 4  # the first column is the first action
 
 
 def test_the_seed_of_episodes_decides_them() -> None:
@@ -341,9 +325,9 @@ def test_the_seed_of_episodes_decides_them() -> None:
     [
         (lambda: EpisodeReturns("FrozenLak-v1"), "FrozenLake-v1"),
         (lambda: EpisodeReturns("FrozenLake-v1", 0), "episodes must be"),
-        (lambda: LAKE([0, 1], seed=1), "2 rows"),
+        (lambda: LAKE([0, 1], seed=1), "a row for every state"),
         (lambda: LAKE("left", seed=1), "policy must be"),
-        (lambda: LAKE(lambda cell: 0.7, seed=1), r"Discrete\(4\), got 0.7"),
+        (lambda: LAKE(lambda cell: 0.7, seed=1), r"Discrete\(4\), got .*0.7"),
         (lambda: LAKE(GOOD, seed=2**32), "seed must be"),
         (lambda: visited_observations("FrozenLake-v1", n=0), "n must be"),
     ],

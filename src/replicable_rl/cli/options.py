@@ -112,7 +112,6 @@ OPTIONS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "allowed": (Path, "A log with a row for every state and action that is allowed.  [default: all]", _FILE),
     # of training functions
     "evaluate": (str, "What measures the return of a run: module:function, or a Gymnasium id.", {}),
-    "uniform": (float, "The return of the uniform policy.", _X),
     "probe": (str, "Observations to compare policies on: module:name.", {}),
     "version": (str, "The version of the function, which a --store asks for.", {}),
     # of audits and searches

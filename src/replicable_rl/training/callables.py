@@ -12,6 +12,7 @@ import contextlib
 import dis
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -25,7 +26,7 @@ from replicable_rl.audit.audits import StoreLike, refuse_misnamed, refuse_namele
 from replicable_rl.audit.evidence import Repeat, derived_seed
 from replicable_rl.audit.judging import RETURNS
 from replicable_rl.audit.workers import OnError
-from replicable_rl.canonical import Json
+from replicable_rl.canonical import Json, array_digest
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval, shown
 from replicable_rl.planning import gain
 from replicable_rl.problem.source import greedy
@@ -33,8 +34,7 @@ from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import bar_where_it_is_seen
 from replicable_rl.runs import UNSAID, ObjectSpec, Run, RunSpec, Status, StatusCode, exact_json
 from replicable_rl.solve import other_author
-from replicable_rl.training import playing
-from replicable_rl.training.playing import EpisodeReturns
+from replicable_rl.training.playing import EpisodeReturns, check_probe
 from replicable_rl.training.sb3 import StableBaselines3, TrainedPolicy
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 OWNER = "audit_callable"
 _FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType)
-_RESERVED = ("version", "probe", "evaluate")
+_RESERVED = {"version", "probe", "evaluate"}
 _REMEMBERS: WeakSet[Any] = WeakSet()  # training code to which the same seeds gave other results
 
 
@@ -59,11 +59,9 @@ def audit_callable(
     on_error: OnError = "raise",
     probe: Any = None,
     evaluate: Callable[..., Any] | None = None,
-    uniform: Any = None,
     problem: TabularMDP | None = None,
     name: str | None = None,
     version: str | None = None,
-    params: Mapping[str, Json] | None = None,
     rho: float | None = None,
     epsilon: float | None = None,
     delta: float = 0.05,
@@ -84,18 +82,15 @@ def audit_callable(
         Observations on which functions are compared: two runs have the same policy when they act alike
         on all of them, and ``result.states.overall`` says on how many they do. `visited_observations` collects some.
     evaluate : callable, optional
-        Measures what a run earns: ``evaluate(returned)``, or ``evaluate(returned, seed)`` with a fresh seed for every
-        run, gets what ``train`` returned and gives one return or a list of those of several episodes. `EpisodeReturns`
-        plays them in a Gymnasium environment. ``result.returns`` has them all, with intervals.
-    uniform : float or list of float, optional
-        What the uniform policy earns, one number or the returns of several episodes. Where ``evaluate`` can tell
-        (`EpisodeReturns` can), nothing needs to be given. Runs that earn no more are warned of.
+        Measures what a run earns: ``evaluate(returned, seed)`` gets what ``train`` returned and a fresh seed, and gives
+        one return or a list of those of several episodes. `EpisodeReturns` plays them in a Gymnasium environment, also
+        for the uniform policy: runs that earn no more are warned of. ``result.returns`` has them all, with intervals.
     problem : TabularMDP, optional
         What is solved, where it is known: outputs are checked against its size, and ``result.policies``
         gives returns and losses.
-    name, version, params
-        What the code is called, its version and its settings. Runs in a store are found again by these and by nothing
-        else, so a store asks for a ``version``: change it whenever the code changes.
+    name, version
+        What the code is called, and its version. Runs in a store are found again by these, and by the arguments that
+        ``functools.partial`` gave, so a store asks for a ``version``: change it whenever the code changes.
     rho : float, optional
         The disagreement that is claimed; the table then says whether 1 - rho is met.
     epsilon, delta : float
@@ -122,18 +117,16 @@ def audit_callable(
         in_store=store is not None,
         probe=probe,
         evaluate=evaluate,
-        uniform=uniform,
         problem=problem,
         name=name,
         version=version,
-        params=params,
         epsilon=epsilon,
         delta=delta,
         shared_seeds=shared_seeds,
         runs_per_seed=runs_per_seed,
         seed=seed,
         confidence=confidence,
-        rho=None if rho is None else check_in_open_interval(OWNER, "rho", rho),
+        rho=rho,
     )
     with opened_store(store) as opened:
         (result,) = run_audits([spec], opened, n_jobs=n_jobs, on_error=on_error)
@@ -158,11 +151,9 @@ def callable_spec(
     in_store: bool = False,
     probe: Any = None,
     evaluate: Callable[..., Any] | None = None,
-    uniform: Any = None,
     problem: TabularMDP | None = None,
     name: str | None = None,
     version: str | None = None,
-    params: Mapping[str, Json] | None = None,
     epsilon: float | None = None,
     delta: float = 0.05,
     **settings: Any,
@@ -172,87 +163,60 @@ def callable_spec(
     >>> callable_spec(lambda shared, sample: [sample % 2], shared_seeds=3).seeds[0] < 2**32
     True
     """
-    _check_functions(train, evaluate)
+    if not _takes_two(train):
+        rule = "a function of two seeds, train(shared_seed, sample_seed)"
+        raise InvalidInput(f"{OWNER}: train must be {rule}, got {shown(train)}.")
+    if evaluate is not None and not _takes_two(evaluate):
+        rule = "a function of what train returns and of a seed"
+        raise InvalidInput(f"{OWNER}: evaluate must be {rule}, got {shown(evaluate)}.")
     if problem is not None and not isinstance(problem, TabularMDP):
         raise InvalidInput(f"{OWNER}: problem must be a TabularMDP, got {type(problem).__name__}.")
-    if probe is None and isinstance(train, StableBaselines3):
-        probe = train.probe()
-    observations = None if probe is None else playing.check_probe(OWNER, probe)
+    if problem is None and epsilon is not None:
+        raise InvalidInput(
+            f"{OWNER}: epsilon is judged by exact losses. Pass problem=..., a TabularMDP, too (on the command "
+            "line: PROBLEM before the function)."
+        )
     name = str(name or name_of(train))
     if in_store and version is None:
         refuse_nameless(OWNER, name, "Pass version='1'")
     if in_store and problem is not None:
         refuse_misnamed(OWNER, problem)
-    code = train.code if isinstance(train, StableBaselines3) else (train,)
-    evidence = TrainingCode(**_asked(evaluate, uniform, epsilon, delta, problem))
-    spec = AuditSpec(
+    if probe is None and isinstance(train, StableBaselines3):
+        probe = train.probe()
+    observations = None if probe is None else check_probe(OWNER, probe)
+    evidence = TrainingCode(
+        stale="train does not read sample_seed" if ignores_sample_seed(train) else "",
+        epsilon=None if epsilon is None else check_in_open_interval(OWNER, "epsilon", epsilon),
+        delta=check_in_open_interval(OWNER, "delta", delta),
+        evaluate=None if evaluate is None else name_of(evaluate),
+    )
+    if isinstance(evaluate, EpisodeReturns):
+        uniform = evaluate.uniform()
+        error = float(uniform.std(ddof=1)) / math.sqrt(uniform.size)
+        evidence = replace(evidence, uniform=float(uniform.mean()), uniform_error=error)
+    if isinstance(train, StableBaselines3):
+        evidence = replace(evidence, shared=train.shared_randomness, fresh=train.fresh_randomness)
+    return AuditSpec(
         ObjectSpec("callable") if problem is None else problem.spec,
-        ObjectSpec(name, _settings_of(train, version, params, observations, evaluate, in_store=in_store)),
+        ObjectSpec(name, _settings_of(train, version, observations, evaluate, in_store=in_store)),
         evidence=evidence,
-        code=source_digest(*code, *([] if evaluate is None else [evaluate])),
+        code=source_digest(train, *([] if evaluate is None else [evaluate])),
         job=TrainJob(train, observations, problem, evaluate),
         **settings,
     )
-    words = _freshness(train, *map(int, spec.samples(next(spec.each_seed()))[:2]))
-    return replace(spec, evidence=replace(evidence, **words))
 
 
-def _check_functions(train: Any, evaluate: Any) -> None:
-    if not callable(train) or isinstance(train, type):
-        raise InvalidInput(f"{OWNER}: train must be a function of (shared_seed, sample_seed), got {shown(train)}.")
-    if not takes(train, 2):
-        raise InvalidInput(f"{OWNER}: {name_of(train)} must take two seeds, train(shared_seed, sample_seed).")
-    if evaluate is not None and not (callable(evaluate) and (takes(evaluate, 1) or takes(evaluate, 2))):
-        rule = "a function of what train returns, or of that and a seed"
-        raise InvalidInput(f"{OWNER}: evaluate must be {rule}, got {shown(evaluate)}.")
-
-
-def takes(function: Callable[..., Any], arguments: int) -> bool:
-    """Whether a function can be called with so many arguments; True also where that cannot be seen.
-
-    >>> takes(lambda policy: 0.0, 1), takes(lambda policy: 0.0, 2)
-    (True, False)
-    """
+def _takes_two(function: Any) -> bool:
+    """Whether something can be called with two arguments; True also where that cannot be seen."""
+    if not callable(function) or isinstance(function, type):
+        return False
     try:
-        inspect.signature(function, follow_wrapped=False).bind(*range(arguments))
+        inspect.signature(function, follow_wrapped=False).bind(0, 0)
     except ValueError:  # compiled: it cannot be seen
         return True
     except TypeError:
         return False
     return True
-
-
-def _asked(evaluate: Any, uniform: Any, epsilon: Any, delta: Any, problem: TabularMDP | None) -> dict[str, Any]:
-    """Return what is asked of the code beside agreement."""
-    asked: dict[str, Any] = {} if evaluate is None else {"evaluate": name_of(evaluate)}
-    if uniform is None and isinstance(evaluate, EpisodeReturns):
-        uniform = evaluate.uniform()
-    if uniform is not None:
-        if evaluate is None:
-            raise InvalidInput(f"{OWNER}: uniform is compared with the returns of runs. Pass evaluate=..., too.")
-        returns = returns_of(OWNER, "uniform", uniform)
-        error = float(returns.std(ddof=1)) / np.sqrt(returns.size) if returns.size > 1 else 0.0
-        asked |= {"uniform": float(returns.mean()), "uniform_error": float(error)}
-    delta = check_in_open_interval(OWNER, "delta", delta)
-    if epsilon is not None:
-        if problem is None:
-            raise InvalidInput(
-                f"{OWNER}: epsilon is judged by exact losses. Pass problem=..., a TabularMDP, too (on the command "
-                "line: PROBLEM before the function)."
-            )
-        asked |= {"epsilon": check_in_open_interval(OWNER, "epsilon", epsilon), "delta": delta}
-    return asked
-
-
-# --- what is fresh ------------------------------------------------------------------------------------------------
-
-
-def _freshness(train: Any, first: int, second: int) -> dict[str, Any]:
-    """Say what is shared and fresh, or why nothing is fresh, as far as that can be seen before the runs."""
-    if isinstance(train, StableBaselines3):
-        stale = train.repeats(first, second)
-        return {"shared": train.shared_randomness, "fresh": train.fresh_randomness, "stale": stale}
-    return {"stale": "train does not read sample_seed"} if ignores_sample_seed(train) else {}
 
 
 def ignores_sample_seed(train: Callable[..., Any]) -> bool:
@@ -277,56 +241,34 @@ def name_of(function: Any) -> str:
     """Return the name of a function, of what a partial function calls, or of a class of callable objects."""
     if isinstance(function, StableBaselines3):
         return function.name
-    while isinstance(function, functools.partial):
-        function = function.func
+    if isinstance(function, functools.partial):
+        return name_of(function.func)
     return str(function.__name__ if isinstance(function, _FUNCTIONS) else type(function).__name__)
 
 
 def _settings_of(
-    train: Any,
-    version: object,
-    params: Mapping[str, Json] | None,
-    probe: NDArray[Any] | None,
-    evaluate: Any,
-    *,
-    in_store: bool,
+    train: Any, version: object, probe: NDArray[Any] | None, evaluate: Any, *, in_store: bool
 ) -> dict[str, Json]:
-    """Return what tells the code from other code of its name: its version and settings, and what it is asked."""
-    if params is not None and not isinstance(params, Mapping):
-        raise InvalidInput(f"{OWNER}: params must be a mapping of names to values, got {shown(params)}.")
-    if version is not None and not str(version):
-        raise InvalidInput(f"{OWNER}: version must be a text such as '1', got {shown(version)}.")
-    settings = dict(params or {})
-    for key, value in _arguments(train).items():
-        try:
-            settings.setdefault(key, exact_json(value))
-        except InvalidInput:
-            if in_store and key not in settings:
-                raise InvalidInput(
-                    f"{OWNER}: a store cannot tell {key}={shown(value)} from other values. Say it in "
-                    f"params={{{key!r}: ...}}."
-                ) from None
-    for reserved in _RESERVED:
-        if reserved in settings:
-            raise InvalidInput(f"{OWNER}: the name {reserved!r} is taken. Call that parameter something else.")
-    if isinstance(train, StableBaselines3):
-        settings = train.params | settings
+    """Return what tells the code from other code of its name: its version and arguments, and what it is asked."""
+    settings: dict[str, Json] = train.params if isinstance(train, StableBaselines3) else {}
+    if isinstance(train, functools.partial):
+        arguments = {f"argument {i}": value for i, value in enumerate(train.args, start=1)} | train.keywords
+        if taken := _RESERVED & set(arguments):
+            raise InvalidInput(f"{OWNER}: the name {min(taken)!r} is taken. Call that parameter something else.")
+        for key, value in arguments.items():
+            try:
+                settings[key] = exact_json(value)
+            except InvalidInput:
+                if in_store:
+                    rule = "a store cannot tell it from other values. Pass numbers, texts, lists or arrays"
+                    raise InvalidInput(f"{OWNER}: got {key}={shown(value)}, and {rule}.") from None
     if version is not None:
         settings["version"] = str(version)
     if probe is not None:
-        settings["probe"] = playing.digest(probe)[:16]
+        settings["probe"] = array_digest("probe", probe)[:16]
     if evaluate is not None:
         settings["evaluate"] = evaluate.exact_json() if isinstance(evaluate, EpisodeReturns) else name_of(evaluate)
     return settings
-
-
-def _arguments(train: Any) -> dict[str, Any]:
-    """Return the arguments that a partial function was given: the first is called "argument 1"."""
-    named: dict[str, Any] = {}
-    placed: tuple[Any, ...] = ()
-    while isinstance(train, functools.partial):
-        named, placed, train = train.keywords | named, train.args + placed, train.func
-    return {f"argument {i}": value for i, value in enumerate(placed, start=1)} | named
 
 
 # --- a run --------------------------------------------------------------------------------------------------------
@@ -356,11 +298,10 @@ class TrainJob(Job):
         if self.evaluate is None:
             return run
         seed = derived_seed("evaluate", spec.shared_seed, spec.sample_seed or 0) % 2**32
-        returns = self.evaluate(returned, seed) if takes(self.evaluate, 2) else self.evaluate(returned)
-        return run.but(history={**run.history, RETURNS: returns_of("evaluate", "what it returns", returns)})
+        return run.but(history={**run.history, RETURNS: _returns_of(self.evaluate(returned, seed))})
 
     def _outputs(self, returned: Any) -> dict[str, Any]:
-        if callable(returned) and not isinstance(returned, np.ndarray):
+        if callable(returned):
             return {"policy": self._actions(returned)}
         if isinstance(returned, (bytes, bytearray, memoryview, Mapping)):
             return {"bytes": returned}
@@ -385,25 +326,15 @@ class TrainJob(Job):
             raise InvalidInput(
                 "train: returned a function of observations. Pass probe=..., observations to compare on."
             )
-        n, whole = len(self.observations), isinstance(policy, TrainedPolicy)
-        copied = self.observations.copy()  # a policy may change what it is given
-        try:
-            actions = np.asarray(policy(copied) if whole else list(map(policy, copied)))
-        except ValueError as error:
-            if "inhomogeneous" not in str(error):
-                raise
-            raise InvalidInput("train: the function's actions on the probe set have several shapes.") from None
-        if actions.dtype.kind not in "iufb" or not actions.ndim or len(actions) != n:
+        n, copied = len(self.observations), self.observations.copy()  # a policy may change what it is given
+        actions = np.asarray(policy(copied) if isinstance(policy, TrainedPolicy) else list(map(policy, copied)))
+        if actions.dtype.kind not in "iufb" or not actions.ndim or len(actions) != n or not np.isfinite(actions).all():
             raise InvalidInput(
-                f"train: the function must return one action for each of the {n} observations, "
+                f"train: the function must return one action, a number, for each of the {n} observations, "
                 f"got {actions.dtype} of shape {actions.shape}."
             )
-        if actions.dtype.kind == "f":
-            if np.isnan(actions).any():
-                raise InvalidInput("train: the function's actions must be numbers, got NaN.")
-            if not (actions == np.rint(actions)).all() or np.abs(actions).max() >= 2.0**53:
-                return actions
-        return actions.astype(np.int64)  # 1.0 and 1 are the same action
+        is_whole = (actions == np.rint(actions)).all()
+        return actions.astype(np.int64) if is_whole else actions  # 1.0 and 1 are the same action
 
 
 _STATUS = Status(StatusCode.COMPLETED, "the training code returned")
@@ -424,17 +355,10 @@ def _check_fit(run: Run, mdp: TabularMDP) -> None:
     mdp.support.refuse_others("train", policy)
 
 
-def returns_of(owner: str, name: str, returns: Any) -> NDArray[np.float64]:
-    """Return the returns of one episode or more as an array; refuse what is none.
-
-    >>> returns_of("evaluate", "what it returns", 3).tolist()
-    [3.0]
-    """
-    try:
-        array = np.atleast_1d(np.asarray(returns))
-    except Exception:  # rows of several lengths, and whatever somebody's object raises
-        array = np.asarray(None)
+def _returns_of(returns: Any) -> NDArray[np.float64]:
+    """Return the returns of one episode or more as an array; refuse what is none."""
+    array = np.atleast_1d(np.asarray(returns))
     if array.dtype.kind not in "iuf" or array.ndim != 1 or not array.size or not np.isfinite(array).all():
         rule = "one return, or a list of those of several episodes, as finite numbers"
-        raise InvalidInput(f"{owner}: {name} must be {rule}, got {shown(returns)}.")
+        raise InvalidInput(f"evaluate: must return {rule}, got {shown(returns)}.")
     return array.astype(np.float64)
