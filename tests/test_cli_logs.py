@@ -168,7 +168,6 @@ def test_compare_prints_a_table_and_recommends(run: Run) -> None:
     [
         (("calibrate", *PLUG_IN, "--report", "/nowhere/a.html"), "/nowhere/a.html"),
         (("calibrate", *PLUG_IN, "--start", "many"), "'--start'.*'many'"),
-        (("calibrate", *PLUG_IN, "--size", "n"), "'n'"),
         (("calibrate", *PLUG_IN, "--jobs", "0"), "--jobs"),
         (("compare", "two-goal-v1"), "'two-goals-v1'"),
         (("compare", "chain-v1", "--seed", "-1"), "seed.*-1"),

@@ -14,7 +14,7 @@ import pytest
 import replicable_rl as rr
 from replicable_rl import compiled
 from replicable_rl.diagnose import Diagnosis, calibrate, diagnosis
-from replicable_rl.diagnose.diagnosis import Forecast, again, halves, times_for_the_next
+from replicable_rl.diagnose.diagnosis import Forecast, again, halves
 from replicable_rl.errors import InvalidInput
 from replicable_rl.logs import Dataset, Process
 from replicable_rl.randomness import sample_stream
@@ -125,36 +125,6 @@ def test_ties_of_the_plain_best_action_are_not_forecast_away() -> None:
     assert float(np.mean(forecasts)) <= 0.5 + 3.1 * math.sqrt((1.0 / 12.0 + 1.0 / 72.0) / logs)  # 1e-3
 
 
-def tail_of(rows: list[int], states: int) -> Dataset:
-    """Return a log that left its states so often; from each one goes to the first. The other states were never seen."""
-    state = np.repeat(np.arange(len(rows)), rows)
-    log = {"state": state, "action": np.arange(state.size) % 2, "reward": state % 2, "next_state": 0 * state}
-    return rr.from_transitions(log, gamma=0.9, states=list(range(states)), reward_range=(0.0, 1.0))
-
-
-@pytest.mark.parametrize(
-    ("rows", "states", "times"),
-    [
-        ([400, 100, 20, 5], 5, 1000 * (1 + 1.118) / 1.118),  # 5 sqrt(5/100) rows are next
-        ([400, 100, 20, 5], 4, 1.0),  # all states were reached
-        ([400, 300, 200, 100], 5, 1.0),  # after so many rows, nothing is beyond
-        ([40, 4], 5, 1000 * (1 + 0.4) / 0.4),
-        ([6], 2, 1000 * (1 + 3) / 3),
-        ([10**5, 10**4, 1], 4, 1.0),  # what is next is too rare to matter
-    ],
-)
-def test_the_tail_of_a_log_tells_what_the_next_state_takes(rows: list[int], states: int, times: float) -> None:
-    assert times_for_the_next(tail_of(rows, states)) == pytest.approx(times, rel=1e-3)
-
-
-def test_a_log_that_agrees_may_still_be_too_small() -> None:
-    data = tail_of([400, 100, 20, 5], 5)
-    found = rr.diagnose(data, rr.PlugInPolicy(0.5, 0.05, 0.2), resamples=20, seed=1)
-    assert float(found.agreement) >= 0.95
-    assert (found.data_needed(0.95) or 0) >= 1000 * data.rows
-    assert found.data_needed(0.5) == data.rows
-
-
 def test_samples_of_a_log_have_no_seed_and_no_number() -> None:
     data = data_of()
     with pytest.raises(rr.InvalidInput, match="sample_seed"):
@@ -248,9 +218,9 @@ def test_a_run_says_where_it_takes_what_nobody_tried() -> None:
 
 def test_what_draws_fresh_samples_names_what_a_log_can_be_asked() -> None:
     data = clicks(1, 20)
-    with pytest.raises(InvalidInput, match=r"^compare: draws fresh samples.*diagnose\(data\) says .*rules\(\)"):
+    with pytest.raises(InvalidInput, match=r"^compare: draws fresh samples.*diagnose\(data\)"):
         rr.compare(data)
-    with pytest.raises(InvalidInput, match=r"^calibrate: draws fresh samples.*diagnose\(data\) says .*data_needed"):
+    with pytest.raises(InvalidInput, match=r"^calibrate: draws fresh samples.*diagnose\(data\)"):
         calibrate(data, rr.PlugInPolicy(0.1, 0.1, 0.2))
     other = dataclasses.replace(data.process, gamma=0.5)
     with pytest.raises(InvalidInput, match=r"^audit: logs of one process have one discount"):
@@ -263,7 +233,7 @@ def test_who_follows_cuts_says_whether_the_policy_is_the_published_one() -> None
     assert "; the published policy;" in f"{rr.solve(clicks(2), follow, shared_seed=0).status};"
     other = dataclasses.replace(cuts, policy=1 - cuts.policy)
     follow = rr.PlugInPolicy(0.01, 0.05, 0.2, rule=rr.rules.PublishedCuts(other))
-    assert "1 state decided otherwise than published" in str(rr.solve(clicks(2), follow, shared_seed=0).status)
+    assert "state decided otherwise" in str(rr.solve(clicks(2), follow, shared_seed=0).status)
 
 
 def test_published_margins_know_of_the_noise_of_rewards() -> None:
@@ -295,21 +265,18 @@ def test_a_diagnosis_says_where_and_how_much(found: Diagnosis, tmp_path: Path) -
     before = " ".join(str(found).split())
     assert "Another log of this size gives the same policy with probability" in before
     assert "which may lose 0.02" in before
-    needed = found.data_needed(0.9)
+    needed = found.data_needed(0.75)
     assert needed is not None
     assert needed > found.data.rows
     assert found.data_needed(0.01) == found.data.rows
-    assert set(found.rules()) == {"affordable", "tolerance", "rounded", "gumbel", "greedy"}
-    assert found.rules()["affordable"] == found.agreement
     after = " ".join(str(found).split())
     assert "rows like these" not in before
     assert f"takes about {needed} rows like these" in after
     again = rr.diagnose(data_of(300), DECIDE, resamples=30, seed=2)
-    again.data_needed(0.9), again.data_needed(0.01), again.rules()
+    again.data_needed(0.75), again.data_needed(0.01)
     told = json.loads(json.dumps(found.to_json()))
     assert told == json.loads(json.dumps(again.to_json()))
-    assert told["rows_needed"]["0.9"] == needed
-    assert set(told["rules"]["greedy"]) == {"estimate", "low", "high"}
+    assert told["rows_needed"]["0.75"] == needed
     for width in (40, 60, 100):
         assert max(map(len, found.text(width).splitlines())) <= width
     found.save_page(tmp_path / "page.html", "replicable-rl diagnose shop.csv")

@@ -105,7 +105,6 @@ def diagnosed(path: str) -> Iterator[str]:
 
     def asked(found: Diagnosis) -> None:
         found.data_needed(0.95)
-        found.rules()
         found.text()
 
     tiny = rr.from_transitions({"state": [0], "action": [0], "reward": [0.0], "next_state": [0]}, gamma=0.9)

@@ -322,12 +322,11 @@ def diagnose_command(
     with bar():
         found = diagnose(log_named(path, asked["log"]), algorithm, **asked["settings"])
         found.data_needed(target)  # it takes long, and is known from now on
-        found.rules()
     _show(found, report, as_json)
     return 0
 
 
-@taking(settings=("epsilon", "share", "rho", "delta", "algorithms", "over", "horizon", "publish", *_SEARCH))
+@taking(settings=("epsilon", "share", "rho", "delta", "algorithms", "horizon", *_SEARCH))
 def compare_command(problem: ProblemWord, report: Page = None, as_json: AsJson = False, *, asked: Asked) -> int:
     """Compare all rules and algorithms on PROBLEM: samples, losses, what is the same; and recommend one.
 
@@ -340,7 +339,7 @@ def compare_command(problem: ProblemWord, report: Page = None, as_json: AsJson =
     return EXIT_CODES[found.met]
 
 
-@taking(settings=("level", "size", "published", *_SEARCH), given=OF_ALGORITHMS)
+@taking(settings=("level", *_SEARCH), given=OF_ALGORITHMS)
 def calibrate_command(
     problem: ProblemWord, algorithm: AlgorithmWord, report: Page = None, as_json: AsJson = False, *, asked: Asked
 ) -> int:

@@ -17,20 +17,10 @@ noise moves the forecast by A_2 - A_1, the first round moved it by about as much
 of the true process, and how often they agree is right on average, ties or not; but it is about logs of half the size.
 For the plain best action exact ties are all that matters in the end, and there the bootstrap is too high: its forecast
 is never above that of the halves.
-
-*States that the log never reached.* A log cannot say that a state is out of reach. Its tail says how likely that is.
-Let its rarest states have n_1 <= n_2 <= n_3 rows. From one to the next the rows fall by about g = sqrt(n_1/n_3), and if
-that goes on, the next one, which the log did not reach, has lambda = n_1 g rows on average. Let it be out of reach with
-probability 1/2, and else have an exponential number of rows on average, with mean lambda. Given that none was seen,
-
-    it can be reached with probability 1/(2 + lambda),  and then has lambda/(1 + lambda) rows in the mean.
-
-Where the rarest state has many rows, there is a gap in the tail and nothing beyond it.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -52,7 +42,7 @@ from replicable_rl.planning import evaluate_policy
 from replicable_rl.progress import bar_where_it_is_seen, track
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, sample_stream
 from replicable_rl.report import Block, Documented
-from replicable_rl.rules import SHIPPED, EmpiricalModel, Greedy
+from replicable_rl.rules import EmpiricalModel, Greedy
 from replicable_rl.runs import Status, algorithm_spec
 from replicable_rl.solve import solve
 from replicable_rl.threads import Answer, Threads, result_of
@@ -65,8 +55,7 @@ if TYPE_CHECKING:
     Rows = tuple[NDArray[np.int64], NDArray[np.int64] | None]  # of every outcome, and of every first state
     Models = tuple[EmpiricalModel, ...]
 
-_RULES = ("affordable", "tolerance", "rounded", "gumbel", "greedy")
-_LARGEST = 2**20  # times the log: more data are never asked for
+_LARGEST = 100.0  # times the log: more data are never asked for
 _SEARCHED = 100  # pairs of logs at most, at every size that is tried
 _SOME, _CLEAR = 20, 4.0  # a search goes on after so many draws, if their mean is so many standard errors off
 _FEW = 4.0  # as if so many more had been off by one: no interval is a point
@@ -74,8 +63,6 @@ _MOST_STATES = 1000  # fragile ones that are listed
 _ROUNDING = 1e-9  # losses that are smaller are none: returns are not computed more exactly
 _USUAL, _LEAST, _VERY_MANY = 200, 50, 100_000  # pairs of logs; outcomes of a log for which they are fewer
 _MANY = 10_000  # outcomes of a log: with fewer, a decision is mostly Python
-_ROWS = 1000.0  # of a state, for two logs to decide alike there: enough on most problems
-_RAREST = 0.02  # rows: a state that is rarer is left at its default by logs of any size that is named
 
 
 class FragileState(NamedTuple):
@@ -98,7 +85,7 @@ class FragileState(NamedTuple):
 class Diagnosis(Documented):
     """What one log says, and what another one would have said.
 
-    Its document tells what `data_needed` and `rules` found, which take long, once they were asked.
+    Its document tells what `data_needed` found, which takes long, once it was asked.
 
     Attributes
     ----------
@@ -130,15 +117,13 @@ class Diagnosis(Documented):
     seed: int
     status: Status | None = None
     needed: dict[float, int | None] = field(default_factory=dict, repr=False)  # rows, by the targets that were asked
-    by_rule: dict[str, Estimate] = field(default_factory=dict, repr=False)  # the agreement, once it was asked
 
     @bar_where_it_is_seen()
     def data_needed(self, target: float = 0.95) -> int | None:
-        """Return how many rows like these reach an agreement; None where 10^6 times as many do not.
+        """Return how many rows like these reach an agreement; None where 100 times as many do not.
 
         For the plain best action it is None too, unless this log is enough: more data never resolve an exact tie, and
-        whether there is one, no log can tell. Where the log reached some states hardly ever and others never, it is at
-        least what the next of them takes.
+        whether there is one, no log can tell.
 
         >>> import replicable_rl as rr
         >>> log = {"state": [0, 0, 1, 1] * 50, "action": [0, 1] * 100, "reward": [0, 1] * 100}
@@ -149,33 +134,12 @@ class Diagnosis(Documented):
         """
         target = check_in_open_interval("Diagnosis", "target", target)
         if target not in self.needed:
-            forecast = Forecast(self.data, self.algorithm, min(self.resamples, _SEARCHED), self.seed)
-            next_state = times_for_the_next(self.data, target)
-            if float(self.agreement) >= target and next_state == 1.0:
-                self.needed[target] = self.data.rows
-            else:
+            times: float | None = 1.0
+            if float(self.agreement) < target:
+                forecast = Forecast(self.data, self.algorithm, min(self.resamples, _SEARCHED), self.seed)
                 times = None if forecast.is_plain else forecast.times_needed(target)
-                self.needed[target] = None if times is None else math.ceil(self.data.rows * max(times, next_state))
+            self.needed[target] = None if times is None else math.ceil(self.data.rows * times)
         return self.needed[target]
-
-    @bar_where_it_is_seen()
-    def rules(self) -> dict[str, Estimate]:
-        """Return the agreement that every rule would have today, by the bootstrap; all decide on the same logs."""
-        if not self.by_rule:
-            others = {name: rule for name in _RULES if (rule := SHIPPED[name]()) != self.algorithm.rule}
-            algorithms = (dataclasses.replace(self.algorithm, rule=rule) for rule in others.values())
-            forecasts = [Forecast(self.data, algorithm, self.resamples, self.seed) for algorithm in algorithms]
-
-            def all_rules(models: Models, shared: SharedRandomness) -> list[int]:
-                return [corrected(tuple(one.decide(model, shared) for model in models)) for one in forecasts]
-
-            draws = zip(*forecasts[0].each("logs", all_rules), strict=True)
-            self.by_rule.update(dict.fromkeys(_RULES, self.agreement))  # that of its own rule is known
-            for name, forecast, of_rule in zip(others, forecasts, draws, strict=True):
-                estimate = extrapolated(list(of_rule), self.confidence)
-                halves = forecast.of_halves(self.confidence) if forecast.is_plain else estimate
-                self.by_rule[name] = forecast.bounded(estimate, halves)
-        return self.by_rule
 
     def document(self) -> list[Block]:
         """Return what the log decides, how likely another log decides alike, and where not."""
@@ -185,7 +149,7 @@ class Diagnosis(Documented):
         return f"Diagnosis(agreement {self.agreement}, {plural(len(self.states), 'fragile state')})"
 
     def to_json(self) -> dict[str, Json]:
-        """Return the JSON form, with what `data_needed` and `rules` found once they were asked."""
+        """Return the JSON form, with what `data_needed` found once it was asked."""
         process = self.data.process
         actions = [process.action_names[a] for a in self.policy.tolist()]
         return {
@@ -201,7 +165,6 @@ class Diagnosis(Documented):
             "halves": self.halves.to_json(),
             "states": [dict(state._asdict()) for state in self.states],
             "rows_needed": {f"{target:g}": rows for target, rows in self.needed.items()},
-            "rules": {name: agreement.to_json() for name, agreement in self.by_rule.items()},
             "resamples": self.resamples,
             "confidence": self.confidence,
             "seed": str(self.seed),
@@ -359,9 +322,9 @@ class Forecast:
         """Return how many times as large logs must be to agree so often; None where the largest do not."""
         low, high = 1.0, 4.0
         while not self.reaches(target, high):
-            low, high = high, 4.0 * high
-            if high > _LARGEST:
+            if high >= _LARGEST:
                 return None
+            low, high = high, min(4.0 * high, _LARGEST)
         for _ in range(4):  # to an eighth of a doubling
             middle = math.sqrt(low * high)
             low, high = (low, middle) if self.reaches(target, middle) else (middle, high)
@@ -429,34 +392,3 @@ def _spread(draws: list[int]) -> float:
     """Return the standard error of a mean."""
     n = len(draws)
     return math.sqrt((float(np.var(draws)) * n + _FEW) / (n + _FEW) / n)
-
-
-def times_for_the_next(data: Dataset, target: float = 0.95) -> float:
-    """Return how many times as large a log must be to decide in the next state that this one did not reach.
-
-    It is 1 where there is none, or where it is out of reach with probability ``target`` at least.
-
-    >>> import replicable_rl as rr
-    >>> log = {"state": [0] * 40 + [1] * 20 + [2] * 10, "action": [0] * 70, "reward": [0.0] * 70}
-    >>> log["next_state"] = [0] * 70
-    >>> seen = rr.from_transitions(log, gamma=0.9, states=[0, 1, 2])
-    >>> more = rr.from_transitions(log, gamma=0.9, states=[0, 1, 2, 3])
-    >>> times_for_the_next(seen), round(times_for_the_next(more))
-    (1.0, 1200)
-    """
-    left = data.visits.sum(axis=1)
-    known = left > 0  # other states end the log, or a row leads there, or there is nothing to decide
-    known[data.key % data.n_states] = True
-    known[-1] |= data.process.ends
-    known |= data.support.mask.sum(axis=1) < (2 if data.support.given is not None else 0)
-    if data.initial is not None:
-        known |= data.initial > 0.0
-    rows = np.sort(left[left > 0])[:3].astype(np.float64)
-    if not rows.size or known.all():
-        return 1.0
-    steps = rows.size - 1
-    falls = (rows[0] / rows[-1]) ** (1.0 / steps) if steps else 0.5
-    expected = float(rows[0] * falls)
-    if 1.0 / (2.0 + expected) <= 1.0 - target or expected < _RAREST:
-        return 1.0
-    return max(1.0, _ROWS * (1.0 + expected) / expected)

@@ -1,15 +1,17 @@
-r"""How many samples are enough: a search over sizes that keeps its error probability.
+r"""How many samples are enough: one search over (rule, samples) that keeps its error probability.
 
     sizes      n_0 < n_1 < ... < n_G, about 2^(1/4) apart, fixed before anything runs
     up         n_0, n_4, n_8, ... until two in a row are met, or the last
     down       bisection between the first of them and the size before it
     at a size  pairs of runs are added, twice as many each time, until it is decided or there are as many as allowed
 
+`calibrate` searches the sizes of one rule or algorithm, and `compare` those of several: one calibration a line.
+
 *Every interval of the search holds at once*, with probability at least the confidence 1 - alpha. At one size the runs
 of the shared seeds 1, 2, 3, ... are independent, and :mod:`~replicable_rl.audit.intervals` holds at all their numbers
 at once, with probability 1 - alpha/G': whether more are added may depend on what was seen. Each size has the same part
 of alpha, whether it is tried or not, so which are tried may depend on everything too. That matters, for all sizes use
-the same seeds and are not independent of each other.
+the same seeds and are not independent of each other. Lines of a comparison have equal parts of alpha.
 
 *What is found* is the smallest size tried that is met and such that all larger sizes tried are met. Agreement can fall
 as samples grow (where an algorithm has hardly looked at its data, it does the same twice), so a size that is met below
@@ -20,28 +22,38 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from replicable_rl.algorithms import PlugInPolicy
-from replicable_rl.audit import AuditResult, Job, audit_spec
+from replicable_rl.algorithms import PlugInPolicy, ReplicablePhasedVI
+from replicable_rl.audit import AuditResult, audit_spec, opened_store, run_audits
 from replicable_rl.audit.agreement import Estimate
-from replicable_rl.audit.evidence import AuditSpec, derived_seed
+from replicable_rl.audit.audits import StoreLike
+from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.audit.intervals import mean_at_every_look
 from replicable_rl.canonical import Json, decimal
-from replicable_rl.errors import InvalidInput, check_integer, shown
+from replicable_rl.diagnose.document import calibration_document, calibration_sentence, comparison_document
+from replicable_rl.errors import (
+    InvalidInput,
+    check_in_open_interval,
+    check_integer,
+    did_you_mean,
+    shown,
+    speaking_as,
+)
+from replicable_rl.logs import Dataset
 from replicable_rl.planning import evaluate_policy, optimal_values
+from replicable_rl.problem.source import Generative, Source, as_source
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.rules import Cuts, PublishedCuts
-from replicable_rl.runs import OURS, ObjectSpec, Run, RunSpec, Status, StatusCode, provider
-from replicable_rl.sampling import sums
-from replicable_rl.solve import plan, planned, publish, solve_as
+from replicable_rl.progress import announce, bar_where_it_is_seen, within
+from replicable_rl.report import Block, Documented
+from replicable_rl.runs import OURS, Algorithm, ObjectSpec, check_level, provider
+from replicable_rl.solve import plan, planned
 from replicable_rl.theory import MAX_CALLS, Units
-from replicable_rl.wording import short_repr
+from replicable_rl.wording import listed, number, percent, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,16 +61,23 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 Verdict = Literal["met", "not met", "undecided"]
+PLAIN, DEFAULT = "greedy", "affordable"
+_RULES = (PLAIN, DEFAULT, "tolerance", "rounded", "gumbel")
+_SHIPPED = (*_RULES, "rpvi")
 _OCTAVE = 4  # sizes up to twice a size
 _FIRST = 32  # pairs of a first look
+_MOST_PAIRS = 10**6
 _TINY = 1e-12  # of a scale: where all policies are equally good
-_SIZES = ("samples", "calls", "episodes", "budget")  # what the parameter of a size is called here
+_SIZES = ("samples", "calls", "episodes", "budget")  # what the parameter of a size is called
 _OF_THE_PROBLEM = ("horizon", "support")  # parameters that may be None and say something of the problem
 _MOST_OF_A_TABLE, _MOST = 2**40, 2**20  # sizes that are tried by default: counts cost the same whatever their number
 _UNPROVED = 2**200  # samples: where a plan says so many, it could not find enough
+_EPSILON = 0.05
+_CLOSE = 1.25  # sizes are found to a factor of about 1.2: nearer than this, they are as good as equal
+_PLAIN_ENOUGH = 2.0  # the plain model may need so many times the samples of a rule, and is still the simplest answer
 
 
-# --- the search ---------------------------------------------------------------------------------------------------
+# --- results ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -77,8 +96,6 @@ class Point:
         How often two runs agree.
     loss : Estimate or None
         The mean loss of a run, in values normalised to [0, 1]; None where the problem is no table.
-    largest_loss : float or None
-        The largest of a single run.
     verdict : {"met", "not met", "undecided"}
         Whether all that was asked is shown, or something of it refuted.
     """
@@ -88,7 +105,6 @@ class Point:
     pairs: int
     agreement: Estimate
     loss: Estimate | None = None
-    largest_loss: float | None = None
     verdict: Verdict = "undecided"
 
     __repr__ = short_repr
@@ -100,16 +116,397 @@ class Point:
         return vars(self) | counts | {"agreement": self.agreement.to_json(), "loss": loss}
 
 
-class Question(NamedTuple):
-    """What is asked at every size.
+@dataclass(frozen=True)
+class Calibration(Documented):
+    """How many samples an algorithm needs on a problem, measured; immutable.
 
-    ``confidence`` is that of one interval; ``epsilon`` is None where losses are not asked about.
+    Attributes
+    ----------
+    problem, algorithm : ObjectSpec
+        What was run; the algorithm without its size.
+    size_name : str
+        The parameter that was searched, such as ``"samples"`` (of every pair).
+    points : tuple of Point
+        The sizes that were tried, from the smallest on. All their intervals hold at once, with the confidence.
+    rho, epsilon, confidence : float
+        What was asked; ``epsilon`` is None where losses were not asked about.
+    level : str
+        What two runs must have in common.
+    theory : int or None
+        Samples, in all, that the proof needs for the same promise; None where there is no such proof.
+    gain : float or None
+        What the best policy gains over the uniform one, in values normalised to [0, 1]; None where the problem is no
+        table.
+    name : str
+        What its line in a comparison is called.
     """
 
+    problem: ObjectSpec
+    algorithm: ObjectSpec
+    size_name: str
+    points: tuple[Point, ...]
     rho: float
     epsilon: float | None
     confidence: float
-    most_pairs: int
+    level: str
+    theory: int | None
+    gain: float | None
+    name: str = ""
+
+    @property
+    def point(self) -> Point | None:
+        """The smallest size tried that is met and such that all larger sizes tried are met; None if there is none."""
+        return smallest(self.points)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether such a size was found; False if the largest is refuted, None if it cannot be told there."""
+        return True if self.point is not None else False if self.points[-1].verdict == "not met" else None
+
+    @property
+    def size(self) -> int | None:
+        """The size that was found."""
+        return None if self.point is None else self.point.size
+
+    @property
+    def samples(self) -> int | None:
+        """The samples, in all, that a run of this size draws at most."""
+        return None if self.point is None else self.point.samples
+
+    def document(self) -> list[Block]:
+        """Return the curve, what was found, and what the proof needs."""
+        return calibration_document(self)
+
+    def __repr__(self) -> str:
+        verdict = {True: f"{self.size_name}={number(self.size)}", False: "not met", None: "undecided"}[self.met]
+        return f"Calibration({self.problem.text}, {self.algorithm.id}: {verdict}, {percent(self.confidence)})"
+
+    def to_json(self) -> dict[str, Json]:
+        """Return everything as JSON; counts are strings, for they may pass 2**53."""
+        return {
+            "format": "replicable-rl calibration",
+            "version": 1,
+            "name": self.name,
+            "problem": self.problem.to_json(),
+            "algorithm": self.algorithm.to_json(),
+            "asked": {"rho": self.rho, "epsilon": self.epsilon, "level": self.level},
+            "confidence": self.confidence,
+            "met": self.met,
+            "size": {"name": self.size_name, "value": decimal(self.size)},
+            "samples": decimal(self.samples),
+            "theory": decimal(self.theory),
+            "gain_over_uniform": self.gain,
+            "points": [point.to_json() for point in self.points],
+        }
+
+
+@dataclass(frozen=True)
+class Comparison(Documented):
+    """Rules and algorithms side by side on one problem; immutable.
+
+    Attributes
+    ----------
+    rows : tuple of Calibration
+        A line for each rule and algorithm. All intervals of all lines hold at once, with the confidence.
+    confidence : float
+        Of all intervals together.
+    recommended : str or None
+        The name of the line to use; None where none meets all that is asked.
+    why : str
+        The reason, in a sentence.
+    """
+
+    rows: tuple[Calibration, ...]
+    confidence: float
+    recommended: str | None
+    why: str
+
+    def __getitem__(self, name: str) -> Calibration:
+        rows = {row.name: row for row in self.rows}
+        if name not in rows:
+            raise InvalidInput(f"Comparison: there is no {shown(name)}. It has: {', '.join(rows)}.")
+        return rows[name]
+
+    @property
+    def met(self) -> bool | None:
+        """Whether anything meets all that is asked; None where that cannot be told of all."""
+        verdicts = [row.met for row in self.rows]
+        return True if True in verdicts else None if None in verdicts else False
+
+    def document(self) -> list[Block]:
+        """Return the lines, what they mean, and which to use."""
+        return comparison_document(self)
+
+    def __repr__(self) -> str:
+        advice = f"{self.recommended} recommended" if self.recommended else "nothing recommended"
+        return f"Comparison({self.rows[0].problem.text}: {len(self.rows)} lines, {advice}, {percent(self.confidence)})"
+
+    def to_json(self) -> dict[str, Json]:
+        """Return everything as JSON."""
+        return {
+            "format": "replicable-rl comparison",
+            "version": 1,
+            "confidence": self.confidence,
+            "recommended": self.recommended,
+            "why": self.why,
+            "rows": [row.to_json() for row in self.rows],
+        }
+
+
+# --- the verbs ----------------------------------------------------------------------------------------------------
+
+
+@bar_where_it_is_seen()
+@speaking_as("calibrate", "audit")
+def calibrate(
+    problem: Any,
+    algorithm: Algorithm,
+    rho: float | None = None,
+    epsilon: float | None = None,
+    *,
+    confidence: float = 0.95,
+    level: str | None = None,
+    start: int | None = None,
+    most: int | None = None,
+    shared_seeds: int = 600,
+    seed: int = 0,
+    store: StoreLike = None,
+    n_jobs: int | None = None,
+) -> Calibration:
+    """Find the smallest sample size at which two runs agree often enough and the policy loses little enough.
+
+    Sizes are doubled until two in a row are met, then bisected to a factor of about 1.2. What is returned is the
+    smallest size tried that is met and such that all larger sizes tried are met.
+
+    Parameters
+    ----------
+    problem : TabularMDP, Simulator, EpisodicEnv, or a source of your own
+        What to solve. Losses are known, exactly, where it is a table.
+    algorithm : Algorithm
+        A dataclass with a parameter ``samples``, ``calls``, ``episodes`` or ``budget``; its value is replaced.
+    rho : float, optional
+        Two runs must agree with probability 1 - rho; None: what the algorithm promises.
+    epsilon : float, optional
+        The mean loss must be at most this, in values normalised to [0, 1]; None: what the algorithm promises of its
+        policy.
+    confidence : float
+        Of all intervals of the search together.
+    level : str, optional
+        What two runs must have in common; None: the policy, or else the last level that runs have.
+    start, most : int, optional
+        The smallest and the largest size that may be tried.
+    shared_seeds : int
+        The most shared seeds, each with a pair of runs, at one size. What they leave undecided counts as not met.
+    seed, store, n_jobs
+        As for :func:`replicable_rl.audit`; the same call with a store resumes.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> found = calibrate(rr.make("two-goals-v1"), rr.PlugInPolicy(0.05, 0.01, 0.2), start=100, shared_seeds=400)
+    >>> found.met, found.size, found.samples
+    (True, 100, 3200)
+    """
+    owner = "calibrate"
+    confidence = check_in_open_interval(owner, "confidence", confidence)
+    shared_seeds = check_integer(owner, "shared_seeds", shared_seeds, low=1, high=_MOST_PAIRS)
+    _check_problem(owner, problem)
+    if level is not None:
+        check_level(owner, level)
+    sized = Sized(problem, algorithm)
+    promised: dict[str, Any] = vars(algorithm)
+    rho = promised.get("rho") if rho is None else rho
+    if rho is None:
+        rule = f"{type(algorithm).__name__} promises no rho, so it must be given, such as rho=0.2"
+        raise InvalidInput(f"{owner}: {rule}.")
+    rho = check_in_open_interval(owner, "rho", rho)
+    epsilon = promised["epsilon"] if epsilon is None and bounds_loss(algorithm) else epsilon
+    epsilon = None if epsilon is None else check_in_open_interval(owner, "epsilon", epsilon)
+    losses = Losses(problem, promised.get("over", "initial")) if isinstance(problem, TabularMDP) else None
+    question = Question(rho, None if losses is None else epsilon)
+    sizes = sized.sizes(start, most)
+    each = 1.0 - (1.0 - confidence) / (len(sizes) * (1 if question.epsilon is None else 2))  # both at every size
+    settings: dict[str, Any] = {"confidence": each, "rho": rho, "require": 1.0 - rho, "seed": seed}
+    settings |= {} if level is None else {"level": level}
+
+    def spec(value: int, pairs: int) -> AuditSpec:
+        return audit_spec(problem, sized.at(value), in_store=store is not None, shared_seeds=pairs, **settings)
+
+    def measure(value: int, pairs: int) -> Point:
+        nonlocal level
+        with within(f"{sized.name}={number(value)}"):
+            (result,) = run_audits([spec(value, pairs)], opened, n_jobs=n_jobs)
+        drawn = [run.samples for run in result.runs if run.samples is not None]
+        agreement = result.agreement(level)
+        level = agreement.level
+        loss = None if losses is None else losses.estimate(result)
+        samples = max(drawn) if len(drawn) == len(result.runs) else None
+        point = Point(value, samples, pairs, agreement.every_look, loss)
+        return replace(point, verdict=question.verdict(point, not result.unsampled))
+
+    with opened_store(store) as opened:
+        points = search(sizes, lambda value: look_at(value, shared_seeds, measure))
+    identity = spec(sizes[0], 1)
+    params = {name: value for name, value in identity.algorithm.params.items() if name != sized.name}
+    return Calibration(
+        problem=identity.problem,
+        algorithm=ObjectSpec(identity.algorithm.id, params),
+        size_name=sized.name,
+        points=points,
+        rho=rho,
+        epsilon=question.epsilon,
+        confidence=confidence,
+        level=str(level),
+        theory=proved_samples(problem, algorithm, rho, question.epsilon),
+        gain=None if losses is None else losses.uniform,
+    )
+
+
+@bar_where_it_is_seen()
+@speaking_as("compare", "audit", "calibrate")
+def compare(
+    problem: Any,
+    rho: float = 0.2,
+    epsilon: float | None = None,
+    *,
+    share: float | None = None,
+    delta: float = 0.01,
+    confidence: float = 0.95,
+    algorithms: Iterable[Any] | None = None,
+    horizon: int | None = None,
+    start: int | None = None,
+    most: int | None = None,
+    shared_seeds: int = 600,
+    seed: int = 0,
+    store: StoreLike = None,
+    n_jobs: int | None = None,
+) -> Comparison:
+    """Measure how many samples each rule and algorithm needs on a problem, and say which to use.
+
+    Every line is announced as soon as it is finished.
+
+    Parameters
+    ----------
+    problem : TabularMDP, Simulator, EpisodicEnv, or a source of your own
+        What to solve. Losses are known where it is a table.
+    rho : float
+        Two runs must have the same policy with probability 1 - rho.
+    epsilon : float, optional
+        The policy may lose so much, in values normalised to [0, 1]; 0.05, unless ``share`` is given.
+    share : float, optional
+        The same as a share of what the best policy gains over the uniform one.
+    delta : float
+        Of the algorithms' own promises about accuracy.
+    confidence : float
+        Of all intervals of all lines together.
+    algorithms : list, optional
+        Which to compare: ids of rules, ``"rpvi"``, or algorithms; None: all rules, and rPVI where it can be run.
+    horizon : int, optional
+        Steps of an episode, for problems that can only be played.
+    start, most, shared_seeds, seed, store, n_jobs
+        As for :func:`calibrate`.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> chosen = rr.compare(rr.make("chain-v1"), algorithms=["greedy", "affordable"], start=64, shared_seeds=300)
+    >>> chosen.recommended
+    'greedy'
+    """
+    owner = "compare"
+    _check_problem(owner, problem)
+    rho, delta = check_in_open_interval(owner, "rho", rho), check_in_open_interval(owner, "delta", delta)
+    confidence = check_in_open_interval(owner, "confidence", confidence)
+    epsilon = _allowed_loss(problem, epsilon, share)
+    chosen = _candidates(problem, algorithms, (epsilon, delta, rho), horizon)
+    asked: dict[str, Any] = {"start": start, "most": most, "shared_seeds": shared_seeds, "seed": seed}
+    asked |= {"confidence": 1.0 - (1.0 - confidence) / len(chosen), "store": store, "n_jobs": n_jobs}
+    rows: list[Calibration] = []
+    for name, algorithm in chosen.items():
+        with within(name):
+            rows.append(replace(calibrate(problem, algorithm, rho, epsilon, **asked), name=name))
+        announce(f"{name}: {calibration_sentence(rows[-1])}")
+    recommended, why = _advice(rows)
+    return Comparison(tuple(rows), confidence, recommended, why)
+
+
+def _check_problem(owner: str, problem: Any) -> None:
+    if isinstance(problem, Dataset):
+        raise InvalidInput(f"{owner}: draws fresh samples, and a log has none. Use diagnose(data), and .data_needed().")
+    if not isinstance(problem, Source):
+        hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
+        raise InvalidInput(f"{owner}: problem must be a TabularMDP or a source, got {shown(problem)}.{hint}")
+
+
+def _allowed_loss(problem: Any, epsilon: float | None, share: float | None) -> float:
+    if share is None:
+        return check_in_open_interval("compare", "epsilon", _EPSILON if epsilon is None else epsilon)
+    if epsilon is not None:
+        raise InvalidInput("compare: epsilon and share both say how much may be lost. Give one of them.")
+    share = check_in_open_interval("compare", "share", share)
+    gain = Losses(problem).uniform if isinstance(problem, TabularMDP) else 0.0
+    if gain < 1e-9:
+        raise InvalidInput("compare: share is of the gain over the uniform policy, which is not known. Give epsilon.")
+    return min(share * gain, 1.0 - 1e-9)
+
+
+def _candidates(
+    problem: Any, asked: Iterable[Any] | None, promise: tuple[float, float, float], horizon: int | None
+) -> dict[str, Any]:
+    """Return the algorithms by their names."""
+    draws = isinstance(as_source(problem), Generative)
+    if asked is None:
+        asked = _SHIPPED if draws else _RULES
+    if not isinstance(asked, (list, tuple)) or not asked:
+        raise InvalidInput(f"compare: algorithms must be a list of names or algorithms, got {shown(asked)}.")
+    chosen: dict[str, Any] = {}
+    for algorithm in asked:
+        if isinstance(algorithm, Algorithm):
+            name = algorithm.id.rpartition(".")[2]
+            while name in chosen or name in _SHIPPED:
+                name += "'"
+            chosen[name] = algorithm
+        elif algorithm == "rpvi":
+            chosen[algorithm] = ReplicablePhasedVI(*promise)
+        elif algorithm in _RULES:
+            chosen[algorithm] = PlugInPolicy(*promise, rule=algorithm, horizon=None if draws else horizon)
+        else:
+            hint = did_you_mean(algorithm, _SHIPPED) if isinstance(algorithm, str) else ""
+            names = f"must be algorithms or of {', '.join(_SHIPPED)}"
+            raise InvalidInput(f"compare: algorithms {names}, got {shown(algorithm)}.{hint}")
+    return chosen
+
+
+def _advice(rows: list[Calibration]) -> tuple[str | None, str]:
+    """Choose a line, and say why in a sentence or two."""
+    met = {row.name: row.samples for row in rows if row.met and row.samples is not None}
+    everything = (
+        "the agreement that is asked (losses are not known here)" if rows[0].gain is None else "all that is asked"
+    )
+    unsure = [row.name for row in rows if row.met is None]
+    doubt = f" Of {listed(unsure)} it cannot be told; more shared seeds would tell." if unsure else ""
+    if not met:
+        return None, f"Nothing is shown to meet {everything} at the sizes that were tried.{doubt}"
+    fewest = min(met.values())
+    if PLAIN in met and met[PLAIN] <= _PLAIN_ENOUGH * fewest:
+        why = "" if len(rows) < 2 else "; no other line is shown to need less than half of that"
+        return PLAIN, f"Use greedy: the plain model meets {everything} from {number(met[PLAIN])} samples{why}.{doubt}"
+    close = [name for name, samples in met.items() if samples <= _CLOSE * fewest]
+    chosen = DEFAULT if DEFAULT in close else close[0]
+    plain = next((row for row in rows if row.name == PLAIN and row.met is not None), None)
+    needs = "" if plain is None else f"needs {number(plain.samples)}" if plain.samples is not None else "does not"
+    why = f"{everything} from {number(met[chosen])} samples" + (f", and the plain model {needs}" if needs else "")
+    return chosen, f"Use {chosen}: it meets {why}.{doubt}"
+
+
+# --- the search ---------------------------------------------------------------------------------------------------
+
+
+class Question(NamedTuple):
+    """What is asked at every size; ``epsilon`` is None where losses are not asked about."""
+
+    rho: float
+    epsilon: float | None
 
     def verdict(self, point: Point, sampled: bool = True) -> Verdict:
         """Say whether all that is asked is shown, or something of it is refuted; runs on nothing fresh show nothing."""
@@ -139,14 +536,14 @@ def grid(start: int, most: int) -> list[int]:
     return sizes
 
 
-def look_at(size: int, question: Question, measure: Callable[[int, int], Point]) -> Point:
+def look_at(size: int, most_pairs: int, measure: Callable[[int, int], Point]) -> Point:
     """Add pairs of runs at a size until it is decided, or there are as many as allowed."""
-    pairs = min(_FIRST, question.most_pairs)
+    pairs = min(_FIRST, most_pairs)
     while True:
         point = measure(size, pairs)
-        if point.verdict != "undecided" or pairs >= question.most_pairs:
+        if point.verdict != "undecided" or pairs >= most_pairs:
             return point
-        pairs = min(2 * pairs, question.most_pairs)
+        pairs = min(2 * pairs, most_pairs)
 
 
 def search(sizes: Sequence[int], look: Callable[[int], Point]) -> tuple[Point, ...]:
@@ -158,17 +555,19 @@ def search(sizes: Sequence[int], look: Callable[[int], Point]) -> tuple[Point, .
             points[i] = look(sizes[i])
         return points[i].verdict == "met"
 
-    up = _doublings(sizes)
-    low = None  # the first of those that are met up to here
-    for k, i in enumerate(up):
+    below, above = 0, None  # the first of those that are met up to here, and the size before it
+    i = 0
+    while True:
         if not met(i):
-            low = None
-        elif low is not None:
+            below, above = i, None
+        elif above is not None:
             break
         else:
-            low = k
-    if low is not None:
-        above, below = up[low], up[low - 1] if low else up[0]
+            above = i
+        if i == len(sizes) - 1:
+            break
+        i = next((k for k in range(i, len(sizes)) if sizes[k] >= 2 * sizes[i]), len(sizes) - 1)
+    if above is not None:
         while above - below > 1:
             middle = (above + below) // 2
             above, below = (middle, below) if met(middle) else (above, middle)
@@ -185,39 +584,24 @@ def smallest(points: Sequence[Point]) -> Point | None:
     return chosen
 
 
-def _doublings(sizes: Sequence[int]) -> list[int]:
-    """Return where sizes have at least doubled; the last is among them."""
-    chosen = [0]
-    for i, size in enumerate(sizes):
-        if size >= 2 * sizes[chosen[-1]] or (i == len(sizes) - 1 and i != chosen[-1]):
-            chosen.append(i)
-    return chosen
-
-
 # --- sizes of algorithms ------------------------------------------------------------------------------------------
 
 
 class Sized:
     """An algorithm whose size is still open: the parameter that says how many samples it draws."""
 
-    def __init__(self, problem: Any, algorithm: Any, name: str | None) -> None:
-        """Find the parameter, or see that the one named is there."""
-        if not dataclasses.is_dataclass(algorithm) or isinstance(algorithm, type):
-            raise InvalidInput(
-                "calibrate: algorithm must be a dataclass such as PlugInPolicy(0.05, 0.01, 0.2), whose size can be "
-                f"replaced, got {shown(algorithm)}."
-            )
+    def __init__(self, problem: Any, algorithm: Any) -> None:
+        """Find the parameter: the one that is given comes first."""
+        fields: dict[str, Any] = {}
+        if dataclasses.is_dataclass(algorithm) and not isinstance(algorithm, type):
+            fields = {field.name: field.default for field in dataclasses.fields(algorithm)}
+        names = [name for name in _SIZES if name in fields]
+        if not names:
+            rule = f"must be a dataclass with a parameter of {', '.join(_SIZES)}, such as PlugInPolicy(0.05, 0.01, 0.2)"
+            raise InvalidInput(f"calibrate: algorithm {rule}, got {shown(algorithm)}.")
         self.problem, self.algorithm = problem, algorithm
-        fields: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(algorithm) if field.init}
-        names = [size for size in _SIZES if size in fields] if name is None else [name]
-        if not names or names[0] not in fields:
-            what = f"no parameter {shown(name)}" if name is not None else f"none of {', '.join(_SIZES)}"
-            raise InvalidInput(
-                f"calibrate: {type(algorithm).__name__} has {what}. Name the one that says how many samples are drawn, "
-                f"size=..., of {', '.join(fields)}."
-            )
-        self.others = dict.fromkeys(size for size in _SIZES if size in fields and fields[size] is None)
-        names.sort(key=lambda name: vars(algorithm)[name] is None)  # the one that is used comes first
+        self.others = {name: None for name in names if fields[name] is None}
+        names.sort(key=lambda name: vars(algorithm)[name] is None)
         for self.name in names:
             if self.first is not None:
                 return
@@ -298,101 +682,36 @@ class Losses:
     """
 
     def __init__(self, mdp: TabularMDP, over: str = "initial") -> None:
-        self.mdp, self.over, self.units = mdp, over, Units.of(mdp)
+        self.mdp, self.over = mdp, over
+        self._scale = Units.of(mdp).share(1.0)
         self._best = optimal_values(mdp)
         self._known: dict[str, float] = {}
-
-    @cached_property
-    def error(self) -> float:
-        """How far off a loss may be: of planning, and of an evaluation that reaches its tolerance."""
-        return 2.0 * self.units.share(self._best.error) + 1e-9
-
-    @cached_property
-    def largest(self) -> float:
-        """The largest loss that any policy can have: that of the policy which is worst everywhere at once."""
-        mdp = self.mdp
-        rows, pairs = mdp.rows, mdp.n_states * mdp.n_actions
-        row = np.repeat(np.arange(pairs), np.diff(rows.indptr))
-        mean = sums(row, rows.probability * self.units.reward(rows.reward), pairs)
-        missing = np.maximum(1.0 - mdp.gamma - mean, 0.0).reshape(mdp.n_states, mdp.n_actions)
-        worst = optimal_values(mdp, rewards=missing)
-        top = self.units.share(1.0) * (self._best.value - mdp.reward_range[0] / (1.0 - mdp.gamma))
-        return min(1.0, max(self._over(top - (1.0 - worst.value)) + worst.error + self.error, _TINY))
-
-    @cached_property
-    def uniform(self) -> float:
-        """What the uniform policy loses: the gain of the best policy over it."""
-        return self.of(self.mdp.support.uniform())
+        self.error = 2.0 * self._scale * self._best.error + 1e-9  # of planning, and of the evaluation of a policy
+        lowest = mdp.reward_range[0] / (1.0 - mdp.gamma)
+        self.largest = min(1.0, max(self._of(self._best.value - lowest) + self.error, _TINY))  # no policy loses more
+        self.uniform = self.of(mdp.support.uniform())
 
     def of(self, policy: Any) -> float:
         """Return the loss of a policy: one action for each state, or (S, A) probabilities."""
-        lost = self._best.value - evaluate_policy(self.mdp, policy).value
-        return max(0.0, self.units.share(1.0) * self._over(lost))
+        return max(0.0, self._of(self._best.value - evaluate_policy(self.mdp, policy).value))
 
-    def of_runs(self, result: AuditResult) -> Floats | None:
-        """Return the loss of every run, (J, R), a row for each shared seed; None where runs have no policy."""
+    def estimate(self, result: AuditResult) -> Estimate | None:
+        """Return the mean loss of a run, with an interval that holds at every look; None where runs have no policy.
+
+        The runs of a shared seed are not independent, so each seed counts once, by its mean.
+        """
         if "policy" not in result.levels:
             return None
         prints = [run.fingerprints.policy for run in result.runs]
         new = [mark for mark in dict.fromkeys(prints) if mark is not None and mark not in self._known]
         for fingerprint, policy in result.store.outputs("policy", new).items():
             self._known[fingerprint] = self.of(policy)
-        losses = [self.largest if mark is None else self._known[mark] for mark in prints]  # a failed run gives nothing
-        return np.array(losses).reshape(-1, result.spec.runs_per_seed)
-
-    def estimate(self, of_runs: Floats, confidence: float) -> Estimate:
-        """Return the mean loss, with an interval that holds at every look.
-
-        The runs of a shared seed are not independent, so each seed counts once, by its mean. Losses lie between 0 and
-        the largest there can be, which is known: the interval is in its units.
-        """
-        scaled = np.clip(of_runs.mean(axis=1) / self.largest, 0.0, 1.0)
-        low, high = mean_at_every_look(scaled, confidence)
-        mean = float(of_runs.mean())
+        losses = np.array([self.largest if mark is None else self._known[mark] for mark in prints])  # failed: the worst
+        scaled = np.clip(losses.reshape(-1, result.spec.runs_per_seed).mean(axis=1) / self.largest, 0.0, 1.0)
+        low, high = mean_at_every_look(scaled, result.spec.confidence)
+        mean = float(losses.mean())
         low = max(0.0, min(mean, low * self.largest) - self.error)
         return Estimate(mean, low, min(1.0, max(mean, high * self.largest) + self.error))
 
-    def _over(self, lost: Floats) -> float:
-        return float(lost.max()) if self.over == "worst" else math.fsum(self.mdp.initial * lost)
-
-
-# --- published cuts -----------------------------------------------------------------------------------------------
-
-
-class PublishJob(Job):
-    """Make the runs of an audit of published cuts: of every pair, the first run publishes, and the second follows.
-
-    What both runs of a pair share is then not a seed that was there before, but what the first of them found out. Each
-    pair publishes afresh, so that the agreement is that of a lab that publishes and a lab that reads it.
-    """
-
-    algorithm: PlugInPolicy
-
-    def __init__(self, problem: Any, algorithm: PlugInPolicy, seed: int) -> None:
-        self.problem, self.algorithm = problem, algorithm
-        self.seed = seed  # of the audit: it says which run of a pair is the first
-        self.mdp = problem if isinstance(problem, TabularMDP) else None
-        self._kept: tuple[int, Cuts] | None = None  # of the last pair: its runs are mostly made one after the other
-
-    def run(self, spec: RunSpec) -> Run:
-        """Publish, or follow what the first run of the pair has published."""
-        first = derived_seed("sample", self.seed, spec.shared_seed, 0)
-        if self._kept is None or self._kept[0] != first:
-            self._kept = first, publish(self.problem, self.algorithm, sample_seed=first)
-        cuts = self._kept[1]
-        if spec.sample_seed != first:
-            return solve_as(spec, self.problem, replace(self.algorithm, rule=PublishedCuts(cuts)))
-        status = Status(StatusCode.COMPLETED, "published cuts, and followed them on the data that they were chosen on")
-        samples = self.algorithm.plan(self.problem).samples
-        return Run.of({"policy": cuts.policy}, status=status, samples=samples).completed(spec)
-
-
-def published_spec(problem: Any, algorithm: PlugInPolicy, *, in_store: bool, seed: int, **settings: Any) -> AuditSpec:
-    """Describe an audit in which every pair publishes cuts afresh; its runs have an identity of their own."""
-    usual = audit_spec(problem, algorithm, in_store=in_store, seed=seed, **settings)
-    params = {name: value for name, value in usual.algorithm.params.items() if name != "rule"}
-    order = algorithm.decider.order
-    params |= {"seed": str(seed)} | ({} if order is None else {"order": list(order)})
-    evidence = replace(usual.evidence, shared="the cuts that the first run of a pair publishes")
-    job = PublishJob(problem, algorithm, seed)
-    return replace(usual, algorithm=ObjectSpec("published-afresh-v1", params), evidence=evidence, job=job)
+    def _of(self, lost: Floats) -> float:
+        return self._scale * (float(lost.max()) if self.over == "worst" else math.fsum(self.mdp.initial * lost))
