@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
-from replicable_rl import progress
 from replicable_rl.audit.evidence import Repeat
 from replicable_rl.audit.repeats import Pristine
 from replicable_rl.testing import conformance
@@ -37,14 +36,6 @@ settings.load_profile("fixed" if "CI" in os.environ and "REPLICABLE_RL_TEST_SEED
 def pytest_collection_finish() -> None:
     gc.freeze()  # nor is it looked at again
     gc.enable()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def a_minute() -> Iterator[None]:
-    """How often commands say how far they are. Here they never do: on a busy machine any of them may take a minute."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(progress, "_MINUTE", 1e6)
-        yield
 
 
 MADE_AGAIN = {name: vars(Pristine)[name] for name in ("__init__", "__exit__", "repeats")}

@@ -20,20 +20,17 @@ import numpy as np
 from replicable_rl.audit import Agreement, AuditResult
 from replicable_rl.audit.audits import problem_of
 from replicable_rl.diagnose import Calibration, Diagnosis, Point
-from replicable_rl.errors import InvalidInput, check_choice, check_integer, check_numbers, needs, shown
+from replicable_rl.errors import InvalidInput, check_numbers, needs, shown
 from replicable_rl.logs import Dataset
 from replicable_rl.plotting import (
     BLUE,
     GREEN,
     GREY,
-    RED,
     Axes,
     banded,
     dotted,
     draw_map,
-    logarithmic,
     new_axes,
-    readable,
     remark,
     styled,
 )
@@ -166,7 +163,7 @@ def policy(solution: Any, other: Any = None, *, problem: Any = None, ax: Any = N
 
 
 def agreement(
-    *results: AuditResult | Agreement, level: str | None = None, names: Sequence[str] | None = None, ax: Any = None
+    *results: AuditResult, level: str | None = None, names: Sequence[str] | None = None, ax: Any = None
 ) -> Any:
     """Draw how often two runs agree, with intervals, and 1 − ρ where it is promised.
 
@@ -174,12 +171,12 @@ def agreement(
 
     Parameters
     ----------
-    *results : AuditResult or Agreement
+    *results : AuditResult
         One audit is drawn at all its levels; several are drawn below each other, at one level.
     level : str, optional
         The level; None: all levels of one audit, the policies of several.
     names : list of str, optional
-        What the results are called; None: their algorithms and problems.
+        What the results are called; None: their algorithms.
     ax : Axes, optional
         Where to draw.
 
@@ -212,26 +209,15 @@ def agreement(
 
 def _agreements(results: Sequence[Any], level: str | None) -> list[tuple[str, Agreement, float | None]]:
     """Return a label, the agreement and ρ of every row."""
-    rows: list[tuple[str, Agreement, float | None]] = []
-    ids = [result.algorithm.text for result in results if isinstance(result, AuditResult)]
     for result in results:
-        if isinstance(result, Agreement):
-            rows.append((result.level, result, None))
-            continue
         _check("plot.agreement", "a result", result, AuditResult)
-        name = (
-            result.algorithm.text if len(set(ids)) == len(ids) else f"{result.algorithm.text} on {result.problem.text}"
-        )
-        for each in list(result.levels) if level is None and len(results) == 1 else [level]:
-            value = result.agreement(each)
-            rows.append((value.level if len(results) == 1 else name, value, result.rho))
-    if not rows:
-        raise InvalidInput("plot.agreement: needs an audit with a run that did not fail, got none.")
-    return rows
+    if len(results) == 1 and level is None:
+        return [(name, results[0].agreement(name), results[0].rho) for name in results[0].levels]
+    return [(result.algorithm.text, result.agreement(level), result.rho) for result in results]
 
 
-def curve(calibration: Calibration, quantity: str = "agreement", *, ax: Any = None) -> Any:
-    """Draw what a calibration measured over the number of samples: the ``"agreement"``, or the ``"loss"``.
+def curve(calibration: Calibration, *, ax: Any = None) -> Any:
+    """Draw the agreement that a calibration measured over the number of samples.
 
     >>> import replicable_rl as rr
     >>> from replicable_rl.diagnose import calibrate
@@ -239,41 +225,29 @@ def curve(calibration: Calibration, quantity: str = "agreement", *, ax: Any = No
     >>> axes = rr.plot.curve(found)
     """
     _check("plot.curve", "calibration", calibration, Calibration)
-    quantity = check_choice("plot.curve", "quantity", quantity, ("agreement", "loss"))
-    points = calibration.points
-    if quantity == "loss" and any(point.loss is None for point in points):
-        raise InvalidInput("plot.curve: losses are not known where the problem is no table. Draw the agreement.")
     (axes,) = _axes("plot.curve", ax, 1, (7.0, 3.8))
-    colour, rows = BLUE if quantity == "agreement" else RED, [_row(point, quantity) for point in points]
+    rows = [_row(point) for point in calibration.points]
     with styled():
-        banded(axes, rows, "samples", quantity, colour=colour, marker="")
-        for verdict, face in (("met", colour), ("undecided", "lightgrey"), ("not met", "white")):
-            marked = [row for point, row in zip(points, rows, strict=True) if point.verdict == verdict]
-            xs, ys = [row["samples"] for row in marked], [row[quantity] for row in marked]
-            axes.plot(xs, ys, "o", color=colour, markerfacecolor=face, label=verdict if marked else None)
-        logarithmic(axes)
-        if quantity == "agreement":
-            dotted(axes, 1.0 - calibration.rho, "1 − ρ")
-            axes.set_ylim(-0.02, 1.04)
-        else:
-            axes.set_ylim(bottom=0.0)
-            if calibration.epsilon is not None:
-                dotted(axes, calibration.epsilon, "ε")
+        banded(axes, rows, "samples", "agreement", colour=BLUE, marker="")
+        for verdict, face in (("met", BLUE), ("undecided", "lightgrey"), ("not met", "white")):
+            marked = [row for point, row in zip(calibration.points, rows, strict=True) if point.verdict == verdict]
+            xs, ys = [row["samples"] for row in marked], [row["agreement"] for row in marked]
+            axes.plot(xs, ys, "o", color=BLUE, markerfacecolor=face, label=verdict if marked else None)
+        axes.set_xscale("log")
+        dotted(axes, 1.0 - calibration.rho, "1 − ρ")
+        axes.set_ylim(-0.02, 1.04)
         if calibration.samples is not None:
             axes.axvline(float(calibration.samples), color=GREY, linewidth=1.0, label="met from here")
         axes.set_title(plain_name(f"{calibration.problem.id}, {calibration.algorithm.id}", 60))
-        axes.set_ylabel(f"agreement of the {calibration.level}" if quantity == "agreement" else "mean loss, in [0, 1]")
-        axes.set_xlabel("samples in all" if points[0].samples is not None else calibration.size_name)
-        readable(axes)
+        axes.set_ylabel(f"agreement of the {calibration.level}")
+        axes.set_xlabel("samples in all" if calibration.points[0].samples is not None else calibration.size_name)
         axes.legend(loc="best")
     return axes
 
 
-def _row(point: Point, quantity: str) -> dict[str, Any]:
-    value = point.agreement if quantity == "agreement" else point.loss
-    ends = (
-        {} if value is None else {quantity: float(value), f"{quantity}_low": value.low, f"{quantity}_high": value.high}
-    )
+def _row(point: Point) -> dict[str, float]:
+    value = point.agreement
+    ends = {"agreement": value.estimate, "agreement_low": value.low, "agreement_high": value.high}
     return {"samples": float(point.samples if point.samples is not None else point.size), **ends}
 
 
@@ -286,7 +260,6 @@ def fragile_states(diagnosis: Diagnosis, limit: int = 20, *, ax: Any = None) -> 
     >>> axes = rr.plot.fragile_states(rr.diagnose(rr.from_transitions(log, gamma=0.9), resamples=20))
     """
     _check("plot.fragile_states", "diagnosis", diagnosis, Diagnosis)
-    limit = check_integer("plot.fragile_states", "limit", limit, low=1, high=1000)
     states = diagnosis.states[:limit]
     (axes,) = _axes("plot.fragile_states", ax, 1, (7.5, 1.3 + 0.34 * max(1, len(states))))
     with styled():
@@ -316,8 +289,7 @@ def plain_name(name: str, longest: int = _LETTERS) -> str:
 
 def _check(owner: str, name: str, value: object, kind: type) -> None:
     if not isinstance(value, kind):
-        article = "an" if kind.__name__[0] in "AEIOU" else "a"
-        raise InvalidInput(f"{owner}: {name} must be {article} {kind.__name__}, got {shown(value)}.")
+        raise InvalidInput(f"{owner}: {name} must be of the class {kind.__name__}, got {shown(value)}.")
 
 
 def _axes(owner: str, ax: Any, count: int, size: tuple[float, float]) -> list[Axes]:

@@ -9,17 +9,13 @@ in a file comes from a clock.
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from replicable_rl.errors import needs
 from replicable_rl.files import replacing
 from replicable_rl.problem.table import Labels
-from replicable_rl.wording import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -174,19 +170,6 @@ def logarithmic(axes: Axes) -> None:
     """Make the x axis logarithmic; ticks at powers of ten are enough, and the others take most of the time."""
     axes.set_xscale("log")
     axes.minorticks_off()
-
-
-def readable(axes: Axes) -> None:
-    """Give a logarithmic x axis more numbers where it shows no two powers of ten; to be called last."""
-    low, high = axes.get_xlim()
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    for steps in ((1,), (1, 2, 5), range(1, 10), np.arange(1.0, 10.0, 0.1)):
-        ticks = [x for k in range(first, last) for step in steps if low <= (x := float(f"{step:.1f}e{k}")) <= high]
-        if len(ticks) > 1:
-            if len(steps) > 1:
-                ticks = ticks[:: -(-len(ticks) // 6)]
-                axes.set_xticks(ticks, [number(int(x) if x == int(x) else x) for x in ticks])
-            return
 
 
 def power(x: float) -> str:

@@ -11,6 +11,7 @@ import contextvars
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any, TypeVar
 
@@ -20,7 +21,6 @@ T = TypeVar("T")
 Listener = Callable[[str, int, int], None]  # (what, done, total)
 _PATIENCE = 0.5  # seconds of work before the bar appears
 _EVERY = 0.1  # seconds between two changes of the bar
-_MINUTE = 60.0  # seconds between two lines where no bar can be drawn
 _only_one = threading.Lock()  # two bars would write over each other
 _listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("replicable_rl_progress", default=None)
 
@@ -99,7 +99,7 @@ def _ignore(what: str, done: int, total: int) -> None:
 
 
 @contextlib.contextmanager
-def bar_where_it_is_seen() -> Iterator[None]:
+def bar() -> Iterator[None]:
     """Show a bar on a terminal or in a notebook if nobody listens yet; a verb is decorated with this.
 
     There is one bar at a time, so a verb that calls others shows the only one.
@@ -108,88 +108,65 @@ def bar_where_it_is_seen() -> Iterator[None]:
     if not seen or _listener.get() is not None or is_quiet() or not _only_one.acquire(blocking=False):
         yield
         return
+    shown = _Bar()
     try:
-        with bar():
+        with listening(shown.hear):
             yield
     finally:
+        shown.close()
         _only_one.release()
 
 
-@contextlib.contextmanager
-def bar() -> Iterator[None]:
-    """Show the progress of the block: as a bar, or as a line a minute where standard error is no terminal."""
-    if is_quiet():
-        yield
-        return
-    latest, closed = _Latest(), threading.Event()
-    watch = threading.Thread(target=contextvars.copy_context().run, args=[_watch, latest, closed], daemon=True)
-    watch.start()
-    try:
-        with listening(latest.note):
-            yield
-    finally:
-        closed.set()
-        watch.join()
+class _Bar:
+    """The reports of long work: a bar of rich on a terminal, a line of a cell's output in a notebook."""
 
+    def __init__(self) -> None:
+        self._due = time.monotonic() + _PATIENCE
+        self._progress: Any = None
 
-class _Latest:
-    """The latest report: to note it must cost nothing, for loops report every item."""
+    def hear(self, what: str, done: int, total: int) -> None:
+        """Show a report now and then, for loops report every item; an announcement is shown at once."""
+        now = time.monotonic()
+        if total and now < self._due:
+            return
+        self._due = now + _EVERY
+        progress = self._progress or self._open()
+        if not progress.tasks or progress.tasks[0].description != what:  # the rate is that of the present work
+            for task in progress.task_ids:
+                progress.remove_task(task)
+            progress.add_task(what, completed=done, total=total or None)
+        (task,) = progress.tasks
+        progress.update(task.id, completed=done, total=total or None)
+        if _in_a_notebook():
+            left = "" if task.time_remaining is None else f", {duration(task.time_remaining)} left"
+            self._write(f"{what} {done}/{total}{left}" if total else what)
 
-    report = ("", 0, 0)
+    def _open(self) -> Any:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    def note(self, what: str, done: int, total: int) -> None:
-        self.report = what, done, total
+        both = sys.stdout is not None and sys.stdout.isatty()  # else what is printed belongs to a file or a pipe
+        text = TextColumn("{task.description}", markup=False)
+        columns = text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        progress = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=both)
+        self._progress = progress
+        if _in_a_notebook():
+            from IPython.display import display
 
+            self._cell = display({"text/plain": ""}, raw=True, display_id=True)
+        else:
+            progress.start()
+        return progress
 
-def _watch(latest: _Latest, closed: threading.Event) -> None:
-    """Show the latest report now and then, once the work is long."""
-    in_a_notebook, on_a_terminal = _in_a_notebook(), _is_a_terminal()
-    every = _EVERY if in_a_notebook or on_a_terminal else _MINUTE
-    if closed.wait(max(every, _PATIENCE)):
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    def _write(self, words: str) -> None:
+        self._cell.update({"text/plain": words}, raw=True)
 
-    both = sys.stdout is not None and sys.stdout.isatty()  # else what is printed belongs to a file or a pipe
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    progress = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=both)
-    drawn = progress if on_a_terminal and not in_a_notebook else contextlib.nullcontext()
-    show = _cell() if in_a_notebook else _nothing if on_a_terminal else _line
-    task = progress.add_task(latest.report[0], total=None)
-    with drawn:
-        while True:
-            what, done, total = latest.report
-            if what != progress.tasks[0].description:
-                progress.remove_task(task)  # the rate is that of the present work
-                task = progress.add_task(what, completed=done, total=total or None)
-            progress.update(task, completed=done, total=total or None)
-            show(_words(progress.tasks[0]))
-            if closed.wait(every):
-                break
-    show("")
-
-
-def _words(task: Any) -> str:
-    """Write how far a task of rich is: what is done, of how much, and the time left."""
-    left = "" if task.time_remaining is None else f", {duration(task.time_remaining)} left"
-    return f"{task.description} {task.completed:.0f}/{task.total:.0f}{left}" if task.total else task.description
-
-
-def _nothing(words: str) -> None:
-    """Leave it to rich, which draws by itself."""
-
-
-def _line(words: str) -> None:
-    if words:
-        print(words, file=sys.stderr, flush=True)
-
-
-def _cell() -> Callable[[str], None]:
-    """Return what writes a line of a cell's output, in place; at the end it is empty."""
-    from IPython.display import display
-
-    handle = display({"text/plain": ""}, raw=True, display_id=True)
-    return lambda words: handle.update({"text/plain": words}, raw=True)
+    def close(self) -> None:
+        """Leave no trace of it."""
+        if self._progress is not None and _in_a_notebook():
+            self._write("")
+        elif self._progress is not None:
+            self._progress.stop()
 
 
 def _is_a_terminal() -> bool:

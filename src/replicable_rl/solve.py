@@ -21,7 +21,7 @@ from replicable_rl.planning import gain
 from replicable_rl.problem.environments import EpisodicEnv
 from replicable_rl.problem.source import Episodic, Generative, Recorded, Source, as_source
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.progress import bar_where_it_is_seen
+from replicable_rl.progress import bar
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
 from replicable_rl.rules import Cuts
 from replicable_rl.runs import (
@@ -48,7 +48,7 @@ _REMEDIES: dict[type, str] = {
 }
 
 
-@bar_where_it_is_seen()
+@bar()
 def solve(problem: Any, algorithm: Algorithm, *, shared_seed: int, sample_seed: int | None = None) -> Run:
     """Run an algorithm on a problem once.
 
@@ -255,7 +255,7 @@ def planned(problem: Any, algorithm: Algorithm) -> Plan[Any] | None:
     return replace(answer, gain=gain(problem) if loses else None, by=by)
 
 
-@bar_where_it_is_seen()
+@bar()
 def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = None) -> Cuts:
     """Choose one tolerance for each state on fresh data, for others to use on theirs.
 

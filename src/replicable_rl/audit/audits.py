@@ -46,7 +46,7 @@ from replicable_rl.errors import InvalidFile, InvalidInput, check_choice, check_
 from replicable_rl.logs import Dataset, align, compare_logs
 from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.progress import bar_where_it_is_seen, report
+from replicable_rl.progress import bar, report
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, build, make
 from replicable_rl.runs import (
     OURS,
@@ -74,7 +74,7 @@ _AT_ONCE = 1000  # shared seeds whose runs are looked up: a file may ask for ver
 # --- the verb -----------------------------------------------------------------------------------------------------
 
 
-@bar_where_it_is_seen()
+@bar()
 def audit(
     problem: Any,
     algorithm: Algorithm,
@@ -230,7 +230,7 @@ def run_audits(
     """
     with contextlib.closing(_results(specs, store, n_jobs, on_error)) as results:
         while True:
-            with bar_where_it_is_seen():  # and not while somebody works on a result
+            with bar():  # and not while somebody works on a result
                 result = next(results, None)
             if result is None:
                 return

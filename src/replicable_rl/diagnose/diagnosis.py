@@ -39,7 +39,7 @@ from replicable_rl.diagnose.document import diagnosis_document
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
 from replicable_rl.logs import Dataset, Summary
 from replicable_rl.planning import evaluate_policy
-from replicable_rl.progress import bar_where_it_is_seen, track
+from replicable_rl.progress import bar, track
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, sample_stream
 from replicable_rl.report import Block, Documented
 from replicable_rl.rules import EmpiricalModel, Greedy
@@ -118,7 +118,7 @@ class Diagnosis(Documented):
     status: Status | None = None
     needed: dict[float, int | None] = field(default_factory=dict, repr=False)  # rows, by the targets that were asked
 
-    @bar_where_it_is_seen()
+    @bar()
     def data_needed(self, target: float = 0.95) -> int | None:
         """Return how many rows like these reach an agreement; None where 100 times as many do not.
 
@@ -171,7 +171,7 @@ class Diagnosis(Documented):
         }
 
 
-@bar_where_it_is_seen()
+@bar()
 def diagnose(
     data: Dataset,
     algorithm: PlugInPolicy | None = None,

@@ -48,7 +48,7 @@ from replicable_rl.logs import Dataset
 from replicable_rl.planning import evaluate_policy, optimal_values
 from replicable_rl.problem.source import Generative, Source, as_source
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.progress import announce, bar_where_it_is_seen, within
+from replicable_rl.progress import announce, bar, within
 from replicable_rl.report import Block, Documented
 from replicable_rl.runs import OURS, Algorithm, ObjectSpec, check_level, provider
 from replicable_rl.solve import plan, planned
@@ -256,7 +256,7 @@ class Comparison(Documented):
 # --- the verbs ----------------------------------------------------------------------------------------------------
 
 
-@bar_where_it_is_seen()
+@bar()
 @speaking_as("calibrate", "audit")
 def calibrate(
     problem: Any,
@@ -362,7 +362,7 @@ def calibrate(
     )
 
 
-@bar_where_it_is_seen()
+@bar()
 @speaking_as("compare", "audit", "calibrate")
 def compare(
     problem: Any,

@@ -22,7 +22,7 @@ from replicable_rl.logs.process import END, Declared, Label, Process, bins_of, c
 from replicable_rl.logs.samples import ALARM, Homogeneity, difference_of
 from replicable_rl.logs.sources import PARTS, Columns, header_of, opened
 from replicable_rl.problem.source import Support, check_gamma, check_range
-from replicable_rl.progress import bar_where_it_is_seen, track
+from replicable_rl.progress import bar, track
 from replicable_rl.runs import Logged, Run
 from replicable_rl.wording import brief, short_repr
 
@@ -459,7 +459,7 @@ class Logs:
         return self.differing > 0
 
 
-@bar_where_it_is_seen()
+@bar()
 def compare_logs(logs: Any, *, alarm: float = ALARM) -> Logs:
     """Test whether logs come from one process: all pairs of them, corrected for their number.
 

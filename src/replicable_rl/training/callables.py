@@ -31,7 +31,7 @@ from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interv
 from replicable_rl.planning import gain
 from replicable_rl.problem.source import greedy
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.progress import bar_where_it_is_seen
+from replicable_rl.progress import bar
 from replicable_rl.runs import UNSAID, ObjectSpec, Run, RunSpec, Status, StatusCode, exact_json
 from replicable_rl.solve import other_author
 from replicable_rl.training.playing import EpisodeReturns, check_probe
@@ -46,7 +46,7 @@ _RESERVED = {"version", "probe", "evaluate"}
 _REMEMBERS: WeakSet[Any] = WeakSet()  # training code to which the same seeds gave other results
 
 
-@bar_where_it_is_seen()
+@bar()
 def audit_callable(
     train: Callable[[int, int], Any],
     *,
