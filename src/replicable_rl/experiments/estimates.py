@@ -29,7 +29,7 @@ over the sizes. An end beyond the sizes is None.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,6 @@ from replicable_rl.audit import AuditResult
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.experiments.experiment import AT_A_LOOK, Row
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.report import Table
 from replicable_rl.wording import with_interval
 
 SHORT_NAMES = {"rpvi-v1": "rPVI", "replicable-approximate-mdp-v1": "ApproximateMDP"}
@@ -62,12 +61,6 @@ def written(row: Row, name: str) -> str:
     '0.900 (0.800–0.950)'
     """
     return with_interval(row[name], row[f"{name}_low"], row[f"{name}_high"])
-
-
-def table(rows: Sequence[Row], headings: Mapping[str, str], caption: str) -> Table:
-    """Return the columns that a reader may want to see, under their headings: a detail beside the figure."""
-    cells = [[SHORT_NAMES.get(row[name], row[name]) for name in headings] for row in rows]
-    return Table(list(headings.values()), cells, caption, detail=True)
 
 
 def transition_probabilities(mdp: TabularMDP) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ from replicable_rl import plotting
 from replicable_rl.audit import AuditResult, AuditSpec, audit_spec
 from replicable_rl.canonical import json_text
 from replicable_rl.errors import check_integer
-from replicable_rl.files import write_csv, write_text
+from replicable_rl.files import write_text
 from replicable_rl.registry import build
 from replicable_rl.report import Block
 from replicable_rl.runs import ObjectSpec
@@ -161,10 +161,8 @@ class Experiment(ABC):
         return [title.rstrip("."), *(" ".join(paragraph.split()) for paragraph in reading)]
 
     def save(self, data: Data, folder: Path) -> None:
-        """Write the figure in three formats, every table as CSV, and last the data as JSON."""
+        """Write the figure in three formats, and then the data as JSON."""
         with plotting.styled():
             plotting.save_all(self.draw(data), folder, self.name)
-        for name, rows in data.tables.items():
-            write_csv(folder / f"{self.name}-{name}.csv", rows)
         content = {"title": self.paragraphs[0], "details": dict(data.details), "tables": dict(data.tables)}
         write_text(folder / f"{self.name}.json", json_text(content, indent=1, ascii=False))

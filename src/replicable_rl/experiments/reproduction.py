@@ -13,7 +13,6 @@ from replicable_rl import report
 from replicable_rl.audit import AuditResult, AuditSpec, run_audits
 from replicable_rl.errors import InvalidInput, did_you_mean
 from replicable_rl.experiments import catalogue
-from replicable_rl.experiments.errata import errata
 from replicable_rl.experiments.experiment import (
     CANNOT_TELL,
     CONFIDENCE,
@@ -132,33 +131,23 @@ def summary(everything: Sequence[Made], *, measured: bool = True) -> list[Block]
 
 def write_page(everything: Sequence[Made], scale: Scale, folder: Path, command: str) -> Path:
     """Write all that was made as one page; return its path: index.html, or the names of some experiments."""
-    data = {made.experiment.name: made.data for made in everything}
-    complete = data.keys() == experiments().keys()
+    names = [made.experiment.name for made in everything]
     blocks = [Text(_LEAD), *summary(everything), Text(_looks(scale))]
     for made in everything:
         blocks += _section(made, folder)
-    if complete:
-        headings = ["#", "the text says", "right is", "evidence"]
-        blocks += [Heading("Errata of the paper's text"), Table(headings, errata(data))]
-    path = folder / f"{'index' if complete else '-'.join(data)}.html"
+    path = folder / f"{'index' if names == list(experiments()) else '-'.join(names)}.html"
     write_text(path, report.page("Replicable reinforcement learning, reproduced", blocks, command))
     return path
 
 
 def _looks(scale: Scale) -> str:
-    """Say which intervals a verdict goes by, and how often chance had a turn."""
-    once = f"at most {scale.pairs} pairs of runs, or {scale.runs} runs under one shared seed"
-    looks = (
-        f"Every point was looked at once, with {once}."
-        if scale.looks == 1
-        else f"Every point was looked at with {once}. Where a claim was open, the points that decide it were looked at "
-        f"again with {GROWTH} times as many, {scale.looks} looks at most."
-    )
+    """Say which intervals a verdict goes by, and how often points were looked at."""
+    again = "" if scale.looks == 1 else f" Points of an open claim were looked at again, with {GROWTH} times as many."
     return (
-        f"A claim held or did not hold where intervals say so; else the data cannot tell. {looks} An interval holds "
-        f"with confidence {percent(CONFIDENCE)} at all {LOOKS} looks together: each look has an equal part of the "
-        "error. A claim about several points takes the interval of each point by itself, unless it says that they hold "
-        "at once."
+        f"A claim held or did not hold where intervals say so; else the data cannot tell. Every point was looked at "
+        f"with at most {scale.pairs} pairs of runs, or {scale.runs} runs under one shared seed.{again} An interval "
+        f"holds with confidence {percent(CONFIDENCE)} at all {LOOKS} looks together. A claim about several points "
+        "takes the interval of each point by itself, unless it says that they hold at once."
     )
 
 
@@ -170,5 +159,4 @@ def _section(made: Made, folder: Path) -> Iterator[Block]:
     yield from map(Text, reading)
     yield report.Figure((folder / f"{name}.svg").read_bytes(), experiment.alternative, experiment.caption)
     yield from experiment.blocks(made.data)
-    tables = [f"{name}-{table}.csv" for table in made.data.tables]
-    yield Command(f"replicable-rl reproduce {name}", [*(f"{name}.{kind}" for kind in FORMATS), f"{name}.json", *tables])
+    yield Command(f"replicable-rl reproduce {name}", [f"{name}.{kind}" for kind in (*FORMATS, "json")])

@@ -4,7 +4,7 @@ The theorem pays for a union bound over N*T queries: m grows as (NT)^2. Two runs
 most means lie far from the edge of a bin. A family of grids with pillars (the first is two-goals) grows in N; on each,
 rPVI runs at several m, and the m at which two runs agree with probability 0.8 is read off.
 
-On plotting.logarithmic axes the growth is a slope: least squares of log m on log N,
+On logarithmic axes the growth is a slope: least squares of log m on log N,
 
     slope = sum_i w_i log m_i,        w_i = (x_i - mean x)/sum_j (x_j - mean x)^2,
 
@@ -19,10 +19,9 @@ from typing import Any
 
 from replicable_rl import plotting
 from replicable_rl.audit import AuditResult
-from replicable_rl.experiments.estimates import crossing, distinct, is_open, of_each, pairwise, table, where
+from replicable_rl.experiments.estimates import crossing, distinct, is_open, of_each, pairwise, where
 from replicable_rl.experiments.experiment import Data, Experiment, Row, Scale, Study, Verdict
 from replicable_rl.registry import build
-from replicable_rl.report import Block
 from replicable_rl.runs import ObjectSpec
 from replicable_rl.theory import paper_phased_vi, phased_vi
 from replicable_rl.theory.rstat import hoeffding_samples
@@ -124,13 +123,6 @@ class Cost(Experiment):
         plotting.dotted(left, 1.0 - RHO, "1 − ρ")
         _growth(right, data)
         return figure
-
-    def blocks(self, data: Data) -> list[Block]:
-        """Return what every grid needs."""
-        names = {"grid": "grid", "pairs_sa": "N", "measured": "m measured", "measured_low": "shown too few"}
-        names |= {"measured_high": "shown enough", "tight": "theorem, tight", "printed": "theorem, printed"}
-        caption = "Calls m per iteration for an agreement of 0.8, and what theory asks for at the same tolerance."
-        return [table(data.tables["needed"], names | {"plain": "accuracy alone"}, caption)]
 
 
 def pillars(rows: int, columns: int) -> str:

@@ -13,9 +13,8 @@ from typing import Any
 
 from replicable_rl import plotting
 from replicable_rl.audit import AuditResult
-from replicable_rl.experiments.estimates import SHORT_NAMES, crossing, is_open, of_each, pairwise, table, where, written
+from replicable_rl.experiments.estimates import SHORT_NAMES, crossing, is_open, of_each, pairwise, where, written
 from replicable_rl.experiments.experiment import Data, Experiment, Row, Scale, Study, Verdict
-from replicable_rl.report import Block
 from replicable_rl.runs import ObjectSpec
 
 GRIDS = ("two-goals-v1", "two-goals-wide-v1")
@@ -50,7 +49,7 @@ class Levels(Experiment):
     """
 
     order = 60
-    caption = "Agreement over the samples of a run; the table says where it passes 0.8."
+    caption = "Agreement over the samples of a run. The dotted line is the agreement whose price is compared."
     alternative = "Agreement of model, value and policy over samples on two grids."
 
     def design(self, scale: Scale) -> list[Study]:
@@ -99,12 +98,6 @@ class Levels(Experiment):
         axes[0].set_ylabel("pairs that are identical")
         axes[0].legend(loc="lower right", fontsize=9)
         return figure
-
-    def blocks(self, data: Data) -> list[Block]:
-        """Return what every level needs."""
-        names = {"problem": "problem", "algorithm": "algorithm", "level": "level", "samples": "samples"}
-        names |= {"samples_low": "shown too few", "samples_high": "shown enough"}
-        return [table(data.tables["needed"], names, "Samples of a run for an agreement of 0.8.")]
 
 
 def _easier(data: Data, algorithm: str, easy: str, hard: str) -> Verdict:
