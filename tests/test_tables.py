@@ -242,17 +242,6 @@ def test_a_table_is_known_by_its_id_else_by_its_digest_and_says_whether_it_was_e
     assert not copy.rows.reward.flags.writeable
 
 
-@given(st.lists(st.text("#.SGF", min_size=3, max_size=3), min_size=1, max_size=4))
-def test_the_cells_of_a_map_are_its_states_line_by_line(lines: list[str]) -> None:
-    cells = list(rr.problem.Labels(layout=tuple(lines)).cells())
-    assert [(cell.row, cell.column) for cell in cells] == list(np.ndindex(len(lines), 3))
-    assert "".join(cell.letter for cell in cells) == "".join(lines)
-    states = [cell.state for cell in cells if cell.letter != "#"]
-    assert states == list(range(len(states)))
-    assert all(cell.state is None for cell in cells if cell.letter == "#")
-    assert all(cell.open == (cell.letter in ".SF") for cell in cells)
-
-
 # --- bad input -----------------------------------------------------------------------------------------------------
 
 ROW, NAN, INF = "(state 1, action 2)", math.nan, math.inf
@@ -326,6 +315,10 @@ BAD_TABLES: dict[str, tuple[Callable[[], rr.TabularMDP], tuple[str, ...]]] = {
         lambda: rr.TabularMDP.from_dense(np.ones((1, 2, 1)), [0.0], gamma=0.9, layout="ass"),
         ("layout='ass'",),
     ),
+    "R by states or by actions": (
+        lambda: rr.TabularMDP.from_dense(np.full((2, 2, 2), 0.5), [np.zeros(2), np.ones(2)], gamma=0.9, layout="ass"),
+        ("R must be an (S, A) array", "one for each state or one for each action"),
+    ),
     "R the wrong way": (lambda: rr.TabularMDP.from_dense(np.ones((1, 2, 1)), np.zeros((2, 1)), gamma=0.9), ("R ",)),
     "sparse and dense": (lambda: rr.TabularMDP.from_sparse([sp.eye_array(2), np.eye(2)], [0.0], gamma=0.9), ("P ",)),
     "not square": (lambda: rr.TabularMDP.from_sparse([sp.csr_array((2, 3))], [0.0], gamma=0.9), ("P ",)),
@@ -384,11 +377,15 @@ def test_absurd_sizes_are_refused_before_anything_is_allocated() -> None:
 # --- estimates, which are checked in one pass ----------------------------------------------------------------------
 
 
+LOOPS = rr.TabularMDP.from_dense(np.eye(3)[:, None], np.zeros(3), gamma=0.25, layout="sas")
+
+
 def arrays_or_refusal(rows: Rows, *, estimated: bool) -> Any:
     try:
-        return [array.tobytes() for array in rr.TabularMDP(rows, n_actions=1, gamma=0.9, estimated=estimated).rows]
+        made = rr.TabularMDP.estimated_of(LOOPS, rows, None) if estimated else rr.TabularMDP(rows, n_actions=1, gamma=0)
     except rr.InvalidInput as refusal:
         return str(refusal)
+    return [array.tobytes() for array in made.rows]
 
 
 @example(counts=[[1, 2, 3]] * 3, off=1e-10, rewards=[0.0, 0.5, 0.5], step=1)  # divided out

@@ -9,6 +9,7 @@ in a file comes from a clock.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from replicable_rl.errors import needs
 from replicable_rl.files import replacing
 from replicable_rl.problem.table import Labels
+from replicable_rl.report.blocks import OPEN, WALL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -139,17 +141,17 @@ def draw_map(
     goals: Sequence[str] = (),
 ) -> None:
     """Draw a map: an arrow, or else the action's name, in open cells; cells where another run differs are framed."""
-    layout, colours = labels.layout or (), iter(goals)
-    for cell in labels.cells():
-        x, y = cell.column, len(layout) - 1 - cell.row
-        is_goal = cell.letter == "G"
-        inside = "#4A4A4A" if cell.state is None else next(colours, GREEN) if is_goal else "white"
-        box(axes, x, y, 1, inside, "#BBBBBB")
-        if cell.state is not None and cell.open and cell.state in actions:
-            _decision(axes, x, y, actions[cell.state], cell.state in differing)
-        elif is_goal or cell.letter == "S" or (cell.state is not None and not cell.open):
-            colour = "white" if is_goal else BLACK
-            axes.text(x + 0.5, y + 0.48, cell.letter, ha="center", va="center", color=colour, fontweight="bold")
+    layout, colours, states = labels.layout or (), iter(goals), itertools.count()
+    for y, line in zip(range(len(layout) - 1, -1, -1), layout, strict=True):
+        for x, letter in enumerate(line):
+            state, is_goal = None if letter == WALL else next(states), letter == "G"
+            inside = "#4A4A4A" if state is None else next(colours, GREEN) if is_goal else "white"
+            box(axes, x, y, 1, inside, "#BBBBBB")
+            if state is not None and state in actions and letter in OPEN:
+                _decision(axes, x, y, actions[state], state in differing)
+            elif state is not None and (letter == "S" or letter not in OPEN):
+                colour = "white" if is_goal else BLACK
+                axes.text(x + 0.5, y + 0.48, letter, ha="center", va="center", color=colour, fontweight="bold")
     axes.set(xlim=(-0.06, len(layout[0]) + 0.06), ylim=(-0.06, len(layout) + 0.06), aspect="equal")
     axes.axis("off")
 

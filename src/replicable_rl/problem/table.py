@@ -29,7 +29,7 @@ is the pair it left, the state it reached and the reward, so that is what is kep
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -62,8 +62,6 @@ from replicable_rl.sampling import (
 )
 from replicable_rl.wording import short_repr
 
-OPEN_CELLS = ".SF"  # letters of a layout whose cells show the policy
-WALL = "#"  # the letter of a cell that is no state
 MANY_BLOCKS = 100  # blocks of rows that are worth several threads
 _MADE = ("n_states", "n_actions", "gamma", "rows", "initial", "reward_range", "labels", "estimated", "_source")
 SUM_TOLERANCE = 1e-9
@@ -116,33 +114,6 @@ class Labels:
 
     __repr__ = short_repr
 
-    def cells(self) -> Iterator[Cell]:
-        """Yield the cells of the map line by line: the one place that knows how a map numbers its states.
-
-        >>> [cell.state for cell in Labels(layout=("G#.",)).cells()]
-        [0, None, 1]
-        """
-        state = 0
-        for row, line in enumerate(self.layout or ()):
-            for column, letter in enumerate(line):
-                wall = letter == WALL
-                yield Cell(row, column, letter, None if wall else state)
-                state += not wall
-
-
-class Cell(NamedTuple):
-    """A cell of a map: where it is, its letter, and its state; a wall has none."""
-
-    row: int
-    column: int
-    letter: str
-    state: int | None
-
-    @property
-    def open(self) -> bool:
-        """Whether the cell shows the policy."""
-        return self.letter in OPEN_CELLS
-
 
 def check_labels(labels: Labels | None, n_states: int, n_actions: int) -> Labels:
     """Return names that fit the sizes, as texts."""
@@ -150,7 +121,7 @@ def check_labels(labels: Labels | None, n_states: int, n_actions: int) -> Labels
     for kind, names, size in (("states", labels.states, n_states), ("actions", labels.actions, n_actions)):
         if names is not None and len(names) != size:
             raise InvalidInput(f"TabularMDP: labels.{kind} must hold {size} names, got {len(names)}.")
-    cells = sum(cell.state is not None for cell in labels.cells())
+    cells = sum(len(line) - line.count("#") for line in labels.layout or ())
     if len({len(line) for line in labels.layout or ()}) > 1 or cells > n_states:
         raise InvalidInput(f"TabularMDP: labels.layout must have lines of one length, and at most {n_states} states.")
     columns = (labels.states, labels.actions, labels.layout)
@@ -222,7 +193,7 @@ class TabularMDP(Generative, Episodic, Artifact):
         labels = check_labels(labels, n_states, n_actions)
         support = Support.of("TabularMDP", allowed, n_states, n_actions)
         estimated = check_flag("TabularMDP", "estimated", estimated)
-        checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions, support, estimated=estimated)
+        checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions, support)
         self.__dict__.update(
             n_states=n_states,
             n_actions=n_actions,
@@ -239,7 +210,7 @@ class TabularMDP(Generative, Episodic, Artifact):
     def estimated_of(cls, source: Source, rows: Rows, initial: NDArray[np.float64] | None) -> TabularMDP:
         """Return the table that counts of a source estimate, in normalised units.
 
-        It is made in every run, and only what is new in it is checked.
+        It is made in every run: rows that are in canonical form, as a rule, are checked in one compiled pass.
         """
         sizes, reward_range = (source.n_states, source.n_actions), (0.0, 1.0 - source.gamma)
         if not (source.support.whole and _are_canonical(rows, *sizes)):
@@ -565,13 +536,8 @@ def conditional_probabilities(indptr: NDArray[np.int64], probability: NDArray[np
 # --- one form ------------------------------------------------------------------------------------------------------
 
 
-def canonical_rows(rows: Rows, n_states: int, n_actions: int, support: Support, *, estimated: bool = False) -> Rows:
-    """Check the rows and return them in canonical form (see the module); the row of a pair may not be empty.
-
-    Rows of estimates are made by the thousand, and are in that form as a rule: one compiled pass checks them first.
-    """
-    if estimated and support.whole and _are_canonical(rows, n_states, n_actions):
-        return rows
+def canonical_rows(rows: Rows, n_states: int, n_actions: int, support: Support) -> Rows:
+    """Check the rows and return them in canonical form (see the module); the row of a pair may not be empty."""
     _check_layout(rows, n_states * n_actions)
     rows = rows if support.whole else _restricted(rows, support)
     _check_outcomes(rows, n_states, n_actions, support)
@@ -722,7 +688,7 @@ def outcome_rows(outcomes: Outcomes) -> tuple[Rows, int]:
 
 def dense_rows(P: Any, R: Any, layout: Layout | None) -> tuple[Rows, int]:
     """Return rows and number of actions; rewards of three dimensions are laid out as P is."""
-    table, rewards = _floats("P", P), _floats("R", R)
+    table, rewards = _floats("P", P), _rewards(R)
     fits = [name for name, axis in (("sas", 0), ("ass", 1)) if table.ndim == 3 and table.shape[axis] == table.shape[2]]
     if layout is None and (len(fits) == 1 or table.shape == (1, 1, 1)):
         layout = "sas" if "sas" in fits else "ass"
@@ -754,10 +720,19 @@ def sparse_rows(P: Any, R: Any) -> tuple[Rows, int]:
     action = np.repeat(np.arange(n_actions), [table.nnz for table in tables])
     state, successor = (np.concatenate([table.coords[i] for table in tables]).astype(np.int64) for i in (0, 1))
     probability = _floats("P", np.concatenate([table.data for table in tables]))
-    reward = _by_pair(_floats("R", R), n_states, n_actions)[state, action]
+    reward = _by_pair(_rewards(R), n_states, n_actions)[state, action]
     row = state * n_actions + action
     order, indptr = np.argsort(row, kind="stable"), indptr_of(row, n_states * n_actions)
     return Rows(indptr, successor[order].astype(np.int32), probability[order], reward[order]), n_actions
+
+
+def _rewards(R: Any) -> NDArray[np.float64]:
+    rewards = _floats("R", R)
+    square = rewards.ndim == 2 and len(rewards) == rewards.shape[1] > 1
+    if square and isinstance(R, (list, tuple)) and any(isinstance(vector, np.ndarray) for vector in R):
+        rule = "must be an (S, A) array, R[s, a]: a list of vectors may have one for each state or one for each action"
+        raise InvalidInput(f"TabularMDP: R {rule}, got {shown(R)}.")
+    return rewards
 
 
 def _by_pair(rewards: NDArray[np.float64], n_states: int, n_actions: int) -> NDArray[np.float64]:
