@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from replicable_rl import compiled
-from replicable_rl.threads import Threads, result_of
+from replicable_rl.threads import Threads
 
 HELPER = """
 from replicable_rl.compiled import inlined
@@ -150,18 +150,6 @@ def test_a_team_that_is_interrupted_ends_whenever_that_is(monkeypatch: pytest.Mo
     ended = list(itertools.takewhile(lambda end: end is not None, map(ends_though_interrupted_at, itertools.count(1))))
     assert all(ended)
     assert len(ended) > 20
-
-
-def test_threads_that_have_ended_begin_anew() -> None:
-    threads = Threads(2)
-    for n in range(3):
-        with threads:
-            assert result_of(threads.submit(pow, 2, n)) == 2**n
-
-
-def test_what_a_thread_raises_is_raised_where_its_answer_is_awaited() -> None:
-    with Threads(2) as threads, pytest.raises(ZeroDivisionError):
-        result_of(threads.submit(divmod, 1, 0))
 
 
 def test_tasks_that_nobody_has_begun_are_forgotten() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import decimal
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -19,7 +16,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import replicable_rl as rr
-from replicable_rl.problem import source as asked
 from replicable_rl.problem.source import Episodic, Generative, Recorded, Source, Support, Wrapped, as_source
 from replicable_rl.problem.table import n_blocks, stream_words
 from replicable_rl.randomness import sample_stream
@@ -76,15 +72,6 @@ def test_the_ratio_to_the_mode_is_within_its_error() -> None:
             assert true >= ratio * (1.0 - error) or abs(d) > reach
             log_ratio = kernels.log_pmf(n, r, k + d, d + (k - n * r)) - kernels.log_pmf(n, r, k, k - n * r)
             assert log_ratio == pytest.approx(exact_log_ratio(n, r, d), abs=1e-9)
-
-
-@pytest.mark.parametrize("r", [0.0, 1e-300, 1e-18, 1e-9, 1e-3, 0.1, 1.0 / 3.0, 0.49999, 0.5])
-def test_powers_are_exact_up_to_rounding(r: float) -> None:
-    with decimal.localcontext(prec=50):
-        for part in (0.0, 1e-3, 0.1, 0.5, 0.9, 1.0):
-            n = int(min(part * 10.0 / r, 2.0**63 - 1024.0)) if r > 0.0 else int(part * 1e18)
-            exact = (n * (1 - decimal.Decimal(r)).ln()).exp()
-            assert abs(decimal.Decimal(kernels.chance_of_none(r, float(n))) / exact - 1) < 1e-14
 
 
 def test_small_draws_are_the_inverse_of_the_distribution_function() -> None:
@@ -182,21 +169,6 @@ def test_counts_have_the_law_of_samples(problem: str, calls: int) -> None:
     repeats = 300 if problem == "inventory-v1" else 1500
     drawn = [[tuple(s.draw(calls, rng).count[row].tolist()) for _ in range(repeats)] for s, rng in samplers]
     assert same_law(*drawn) > ALPHA
-
-
-def test_conditional_probabilities_keep_small_tails() -> None:
-    p = 1e-12
-    mdp = rr.TabularMDP.from_outcomes([[[(1.0 - p, 0, 0.0), (p, 1, 0.0)]], [[(1.0, 1, 0.0)]]], gamma=0.5)
-    counts = np.array([mdp.draw(10**12, sample_stream(SEED + i)).count[1] for i in range(4000)])
-    assert goodness_of_fit(np.bincount(counts, minlength=20)[:20], stats.poisson.pmf(np.arange(20), 1.0) * 4000) > ALPHA
-
-
-def test_pairs_and_draws_are_independent() -> None:
-    mdp, rng = rr.make("riverswim-v1"), sample_stream(SEED)
-    drawn = np.array([mdp.draw(100, rng).count for _ in range(2000)])
-    one, two = drawn[:, mdp.rows.indptr[3]], drawn[:, mdp.rows.indptr[5]]
-    assert stats.pearsonr(one, two).pvalue > ALPHA
-    assert stats.pearsonr(one[:-1], one[1:]).pvalue > ALPHA
 
 
 def test_counts_add_up_for_every_m_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,32 +286,6 @@ def test_expected_counts_are_those_of_linear_algebra(problem: str, make_policy: 
     assert (np.diff(seen.key) > 0).all()
 
 
-@POLICIES
-def test_visits_have_the_covariance_of_trajectories(make_policy: Any) -> None:
-    """Visits at different steps of one episode are dependent; a sampler that forgot it would have the same means."""
-    mdp, m, H, repeats = forked(), 10**9, 6, 1500
-    laws, step, _ = pair_laws(mdp, make_policy(mdp), H)
-    mean = laws.sum(axis=0)
-    moment = np.zeros((mean.size, mean.size))
-    for h in range(H):
-        reach = np.eye(mean.size)
-        for later in range(h, H):
-            both = laws[h][:, None] * reach
-            moment += both if later == h else both + both.T
-            reach = reach @ step
-    values, vectors = np.linalg.eigh(moment - np.outer(mean, mean))
-    keep = values > 1e-9
-    size = int(keep.sum())
-    assert size >= 2
-    rng = sample_stream(SEED)
-    visits = np.array([mdp.play(make_policy(mdp), m, H, rng).visits - m * mean for _ in range(repeats)])
-    z = visits @ (vectors[:, keep] / np.sqrt(m * values[keep]))
-    squares = stats.chi2.cdf((z**2).sum(axis=0), repeats)
-    assert (np.minimum(squares, 1 - squares) > ALPHA / size**2).all()
-    for i, j in zip(*np.tril_indices(size, -1), strict=True):
-        assert stats.pearsonr(z[:, i], z[:, j]).pvalue > ALPHA / size**2
-
-
 @pytest.mark.parametrize("sampler", [lambda mdp: mdp, PerSample])
 def test_rewards_of_a_transition_with_several_are_summed_and_their_spread_is_kept(sampler: Any) -> None:
     """(1, 1) -> 2 pays 0 or 1, of a range from -1 to 1."""
@@ -391,20 +337,6 @@ def test_counts_add_up_like_dictionaries(a: EpisodeCounts, b: EpisodeCounts, c: 
     assert as_dict(a + (b + c)) == as_dict(total) == as_dict(c + b + a)
 
 
-def test_outcomes_merged_by_successor() -> None:
-    mdp = forked()
-    counts = mdp.draw(1000, sample_stream(SEED))
-    merged, by_hand = counts.transitions(4, 2, -1.0), dict[int, tuple[int, float]]()
-    for row, successor, n, reward in zip(counts.row, counts.next_state, counts.count, counts.reward, strict=True):
-        count, total = by_hand.get(key := int(row * 4 + successor), (0, 0.0))
-        by_hand[key] = count + int(n), total + n * reward
-    assert merged.key.tolist() == sorted(by_hand)
-    assert merged.count.tolist() == [by_hand[key][0] for key in sorted(by_hand)]
-    assert merged.reward_sum == pytest.approx([by_hand[key][1] for key in sorted(by_hand)])
-    assert merged.rewards_above(-1.0) == pytest.approx(counts.mean(counts.reward) * 1000 + 1000)
-    assert merged.visits.tolist() == [1000.0] * 8
-
-
 @pytest.mark.parametrize("sampler", [lambda mdp: mdp, PerSample])
 @pytest.mark.parametrize(
     "change",
@@ -424,17 +356,6 @@ def test_bad_plays(change: dict[str, Any], sampler: Any) -> None:
     play = {"policy": [0] * 5, "episodes": 1, "horizon": 1, "rng": sample_stream(1), **change}
     with pytest.raises(rr.InvalidInput, match="polic|sum to 1|2\\*\\*63" if "policy" in change else next(iter(change))):
         sampler(rr.make("chain-v1")).play(**play)
-
-
-def test_same_seed_same_counts_in_another_process() -> None:
-    code = (
-        "import replicable_rl as rr; from replicable_rl.randomness import sample_stream as s; m = rr.make('garnet-v1');"
-        "print(m.draw(10**15, s(7)).count.tolist(), m.play([0] * 20, 10**15, 30, s(7)).count.tolist())"
-    )
-    mdp = rr.make("garnet-v1")
-    pairs, episodes = mdp.draw(10**15, sample_stream(7)), mdp.play([0] * 20, 10**15, 30, sample_stream(7))
-    printed = subprocess.check_output([sys.executable, "-c", code], text=True)
-    assert printed == f"{pairs.count.tolist()} {episodes.count.tolist()}\n"
 
 
 # --- sources -------------------------------------------------------------------------------------------------------
@@ -562,13 +483,3 @@ def test_samples_of_what_is_not_allowed_are_refused() -> None:
 def test_counts_beyond_the_bits_of_floats_are_not_refused() -> None:
     many = rr.ReplicablePhasedVI(0.4, 0.1, 0.4, calls=MAX_CALLS, iterations=2)
     assert rr.solve(Own(CHAIN), many, shared_seed=1, sample_seed=1).samples == 20 * MAX_CALLS
-
-
-def test_our_own_samplers_are_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which is why they take no longer."""
-    monkeypatch.setattr(asked, "check_drawn", None)
-    monkeypatch.setattr(asked, "check_played", None)
-    for algorithm in (*DRAWING, *PLAYING):
-        rr.solve(CHAIN, algorithm, shared_seed=1, sample_seed=1)
-    with pytest.raises(TypeError):
-        rr.solve(Own(CHAIN), DRAWING[0], shared_seed=1, sample_seed=1)

@@ -22,7 +22,6 @@ from replicable_rl.queries import Query, RStat
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.registry import ALGORITHMS
 from replicable_rl.rules import SHIPPED, EmpiricalModel, Margin, RoundedQ, Tuning
-from replicable_rl.rules.model import threshold
 from replicable_rl.testing import PerSample
 from replicable_rl.testing.sources import CountedSource
 from replicable_rl.theory.decisions import ROUNDING
@@ -171,15 +170,6 @@ def test_many_rows_are_drawn_in_blocks() -> None:
     counts = mdp.draw(1000, sample_stream(1))
     row = np.repeat(np.arange(3 * n), np.diff(counts.indptr))
     np.testing.assert_array_equal(np.bincount(row, weights=counts.count, minlength=3 * n), 1000 * allowed.reshape(-1))
-
-
-@settings(max_examples=20)
-@given(problems, st.integers(0, 2**32))
-def test_episodes_take_allowed_actions(mdp: rr.TabularMDP, seed: int) -> None:
-    for source, episodes in ((mdp, 10**6), (PerSample(mdp), 50)):
-        seen = source.play(mdp.support.uniform(), episodes, 9, sample_stream(seed))
-        assert seen.visits.sum() == 9 * episodes
-        assert (seen.visits.reshape(S, A)[~mdp.allowed] == 0.0).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -354,39 +344,6 @@ def test_forbidden_pairs_have_no_edges_to_keep_away_from() -> None:
             assert decision.sure(margin) == sure
 
 
-def test_the_first_policy_of_rmax_is_uniform_over_what_is_allowed() -> None:
-    mdp = masked(4)
-    taken = np.zeros((S, A), dtype=int)
-    for seed in range(300):
-        u = SharedRandomness(seed).uniform("rmax/first-policy", shape=S)
-        taken[np.arange(S), mdp.support.random(u)] += 1
-    assert (taken[~mdp.allowed] == 0).all()
-    expected = 300 * mdp.support.uniform()
-    assert (np.abs(taken - expected) <= 6.0 * np.sqrt(300) / 2.0)[mdp.allowed].all()  # at most 1e-8 for each
-    assert mdp.support.random(np.full(S, np.nextafter(1.0, 0.0))).tolist() == [
-        int(np.flatnonzero(row)[-1]) for row in mdp.allowed
-    ]
-
-
-@pytest.mark.parametrize("name", ["rpvi-v1", "replicable-approximate-mdp-v1", "plug-in-policy-v1"])
-def test_plans_count_the_pairs_that_there_are(name: str) -> None:
-    mdp = masked(1)
-    N, arguments = mdp.support.pairs, {key: value for key, value in ARGUMENTS[name].items() if key != "samples"}
-    algorithm: Any = ALGORITHMS[name](**arguments)
-    plan: Any = rr.plan(mdp, algorithm)
-    everything = rr.TabularMDP.from_dense(*mdp_without_mask(mdp), gamma=0.8)
-    whole: Any = rr.plan(everything, algorithm)
-    per_pair = plan.samples // N
-    assert N < S * A
-    assert plan.samples == N * per_pair < whole.samples
-    assert whole.samples % (S * A) == 0
-
-
-def mdp_without_mask(mdp: rr.TabularMDP) -> tuple[Any, Any]:
-    P, R, allowed = dense(mdp)
-    return np.where(allowed[:, :, None], P, 1.0 / S), np.where(allowed, R, mdp.reward_range[0])
-
-
 def test_budgets_are_shared_by_the_pairs_that_there_are() -> None:
     mdp = masked(1)
     N = mdp.support.pairs
@@ -441,16 +398,6 @@ def thin(rows: dict[tuple[int, int], int], seed: int = 1) -> Dataset:
         kept[np.flatnonzero((log["state"] == s) & (log["action"] == a))[many:]] = False
     log = {name: column[kept] for name, column in log.items()}
     return rr.from_transitions(log, gamma=0.9, reward_range=(0.0, 1.0), states=range(6), actions=range(2))
-
-
-def test_the_threshold_stays_within_its_bounds() -> None:
-    for middle in (1.0, 2.0, 7.0, 50.0, 1e6):
-        visits = np.full(9, middle)
-        most = threshold(visits, None)
-        assert 1.0 <= most <= max(1.0, middle / 2.0)
-        drawn = [threshold(visits, SharedRandomness(seed)) for seed in range(50)]
-        assert min(drawn) >= 1.0
-        assert max(drawn) <= most
 
 
 def test_two_logs_take_the_same_pairs_for_the_worst() -> None:

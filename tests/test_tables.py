@@ -103,17 +103,6 @@ def test_rewards_are_known_where_every_outcome_of_a_pair_has_the_same(table: tup
     assert (mdp.known_rewards is None) == several
 
 
-def test_the_forest_of_pymdptoolbox() -> None:
-    """The example of its documentation: values and policy as it prints them."""
-    P = np.array([[[0.1, 0.9, 0.0], [0.1, 0.0, 0.9], [0.1, 0.0, 0.9]], [[1.0, 0.0, 0.0]] * 3])
-    R = np.array([[0.0, 0.0], [0.0, 1.0], [4.0, 2.0]])
-    sparse = rr.TabularMDP.from_sparse([sp.csr_matrix(matrix) for matrix in P], R, gamma=0.9)
-    for mdp in (rr.TabularMDP.from_dense(P, R, gamma=0.9), sparse):
-        best = rr.optimal_values(mdp)
-        np.testing.assert_allclose(best.value, [26.244, 29.484, 33.484], atol=1e-9)
-        assert best.policy.tolist() == [0, 0, 0]
-
-
 def test_a_layout_that_the_shape_does_not_tell_must_be_named() -> None:
     P, R = np.array([[[0.9, 0.1], [0.2, 0.8]], [[1.0, 0.0], [0.5, 0.5]]]), np.eye(2)
     with pytest.raises(rr.InvalidInput, match=r"layout.*\(2, 2, 2\)"):
@@ -147,11 +136,6 @@ def test_sums_within_tolerance_are_divided_out_once(weights: list[int], off: flo
     assert again.digest == mdp.digest
     if n == 1:
         assert mdp.rows.probability.tolist() == [1.0]
-
-
-def test_sums_off_by_rounding_only_are_left_alone() -> None:
-    row = [(0.1, n, 0.0) for n in range(10)]  # 0.1 added ten times is 1 - 2**-53
-    assert (rr.TabularMDP.from_outcomes([[row]] * 10, gamma=0.9).rows.probability == 0.1).all()
 
 
 # --- what it is ----------------------------------------------------------------------------------------------------

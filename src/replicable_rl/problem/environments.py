@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import operator
-import re
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from types import FunctionType, MethodType
@@ -21,7 +20,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from replicable_rl.canonical import canonical_json
 from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_numbers, did_you_mean, needs, shown
 from replicable_rl.problem.source import BUDGET, Episodic, Generative, Stepped, check_gamma
 from replicable_rl.problem.table import TabularMDP
@@ -73,12 +71,11 @@ def from_gymnasium(env: str | Env[Any, Any], *, gamma: float = 0.99, **make_kwar
     """
     gamma = check_gamma(_OWNER, gamma)
     if not isinstance(env, str):
-        return _convert(_given(_OWNER, env, make_kwargs), gamma)
+        return _convert(_made_by_hand(_OWNER, env, make_kwargs), gamma)
     with contextlib.closing(make_env(_OWNER, env, make_kwargs)) as own:
         mdp, name = _convert(own, gamma), versioned_id(env, own)
-    params = {"gamma": gamma, **make_kwargs}
-    plain = all(isinstance(value, (str, int, float, bool)) and _is_plain(value) for value in params.values())
-    return mdp.with_source(ObjectSpec(f"gymnasium/{name}", params)) if plain else mdp
+    plain = all(isinstance(value, (str, int, float, bool)) for value in make_kwargs.values())
+    return mdp.with_source(ObjectSpec(f"gymnasium/{name}", {"gamma": gamma, **make_kwargs})) if plain else mdp
 
 
 def registered_envs() -> Collection[str]:
@@ -105,7 +102,7 @@ def make_env(owner: str, env_id: str, make_kwargs: Mapping[str, Any], *, otherwi
     return env
 
 
-def _given(owner: str, env: object, make_kwargs: Mapping[str, Any]) -> Env[Any, Any]:
+def _made_by_hand(owner: str, env: object, make_kwargs: Mapping[str, Any]) -> Env[Any, Any]:
     """Return an environment that somebody made."""
     gymnasium = needs("gymnasium", extra="gym", who=owner)
     if not isinstance(env, gymnasium.Env) or make_kwargs:
@@ -158,11 +155,11 @@ def _convert(env: Env[Any, Any], gamma: float) -> TabularMDP:
 class EpisodicEnv(Stepped, Episodic):
     """A Gymnasium environment with discrete observations and actions, played in episodes.
 
-    ``env`` is an id, an environment, or a callable that makes one. An id is made with the keywords and without its time
-    limit, for the horizon of the episodes is the algorithm's. Gymnasium has no ``gamma``; ``reward_range`` are the
+    ``env`` is an id or an environment. An id is made with the keywords, which must be plain values, and without its
+    time limit, for the horizon of the episodes is the algorithm's. Gymnasium has no ``gamma``; ``reward_range`` are the
     bounds that every reward is promised to obey, 0 between them, the reward after the end. A store knows an environment
     of your own by its ``version`` alone: give one, and change it whenever the code does; Gymnasium's own need none.
-    ``budget`` are the most steps that one run may take, and ``allowed`` are (S, A) truth values: which actions each
+    ``budget`` is the most steps that one run may take, and ``allowed`` are (S, A) truth values: which actions each
     observation has.
 
     Examples
@@ -192,7 +189,7 @@ class EpisodicEnv(Stepped, Episodic):
         if isinstance(env, str):
             self.env = make_env("EpisodicEnv", env, {"max_episode_steps": -1, **make_kwargs})
         else:
-            self.env = _given("EpisodicEnv", env() if callable(env) else env, make_kwargs)
+            self.env = _made_by_hand("EpisodicEnv", env, make_kwargs)
         observations, actions = self.env.observation_space, self.env.action_space
         if not (isinstance(observations, Discrete) and isinstance(actions, Discrete)):
             raise InvalidInput(
@@ -203,23 +200,20 @@ class EpisodicEnv(Stepped, Episodic):
         super().__init__(*sizes, ends=True, allowed=allowed, version=version, budget=budget)
         recipe, bare = self.env.spec, self.env.unwrapped
         self.name = type(bare).__name__ if recipe is None else str(recipe.id)
-        self._params: dict[str, Any] = {"gamma": gamma, "reward_range": list(reward_range)}
+        params: dict[str, Any] = {"gamma": gamma, "reward_range": list(reward_range)}
         self._is_gymnasiums_own = False
         if recipe is not None and isinstance(env, str):
-            self._params |= recipe.kwargs
-            shipped = str(recipe.entry_point).startswith("gymnasium.envs.") and not recipe.additional_wrappers
-            self._is_gymnasiums_own = shipped and all(map(_is_plain, self._params.values()))
+            params |= recipe.kwargs
+            shipped = str(recipe.entry_point).startswith("gymnasium.envs.")
+            self._is_gymnasiums_own = shipped and not recipe.additional_wrappers
         self.code = () if self._is_gymnasiums_own else (bare,)
         self.first_state, self.first_action = int(observations.start), int(actions.start)
+        self._spec = ObjectSpec(f"episodes/{self.name}", params | self.known_by)
 
     @property
     def spec(self) -> ObjectSpec:
         """The id of the environment; one made by hand is known by its class and its version."""
-        params = {
-            name: value if _is_plain(value) else re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))  # no address in memory
-            for name, value in self._params.items()
-        }
-        return ObjectSpec(f"episodes/{self.name}", params | self.known_by)
+        return self._spec
 
     @property
     def identity(self) -> str | None:
@@ -230,7 +224,6 @@ class EpisodicEnv(Stepped, Episodic):
         """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
         episodes = check_integer("EpisodicEnv", "episodes", episodes, low=1, high=MAX_CALLS)
         weights, horizon = self.support.probabilities("EpisodicEnv", policy), check_horizon(horizon)
-        self.refuse_beyond_budget(episodes * horizon)
         starts = np.zeros(self.n_states, dtype=np.int64)
         played = merge_tallies(self._batches(weights, episodes, horizon, rng, starts), self.reward_range)
         state = played[0] // (self.n_actions * self.n_states)
@@ -248,7 +241,8 @@ class EpisodicEnv(Stepped, Episodic):
         keys: list[int] = []
         rewards: list[float] = []
         for episode in track(range(episodes), "episodes"):
-            state = self.state_of(first_observation(self, self.env, seed))
+            observation, _ = self.env.reset(seed=seed)
+            state = self.state_of(observation)
             seed = None  # later resets go on with the environment's own stream
             starts[state] += 1
             for remaining in range(horizon - 1, -1, -1):
@@ -285,26 +279,6 @@ class EpisodicEnv(Stepped, Episodic):
                 f"{shown(observation)}."
             )
         return state
-
-
-def _is_plain(value: object) -> bool:
-    """Return whether JSON can say a parameter exactly."""
-    try:
-        canonical_json(ObjectSpec("env", {"value": value}).to_json())
-    except InvalidInput:
-        return False
-    return True
-
-
-# --- what an environment answers -----------------------------------------------------------------------------------
-
-
-def first_observation(owner: object, env: Any, seed: int | None = None) -> Any:
-    """Reset a Gymnasium environment; refuse an answer of another form."""
-    answer = env.reset(seed=seed)
-    if not (isinstance(answer, tuple) and len(answer) == 2):
-        raise InvalidInput(f"{owner}: reset must return (observation, info), got {shown(answer)}.")
-    return answer[0]
 
 
 def take_step(owner: object, env: Any, action: Any) -> tuple[Any, float, bool, bool]:
@@ -405,7 +379,6 @@ class Simulator(Stepped, Generative):
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""
         calls, n_rows = check_calls("Simulator", calls), self.n_states * self.n_actions
-        self.refuse_beyond_budget(calls * self._rows.size)
         # An outcome is a (row, next state); with it go its count and the sums of its rewards, above the lowest.
         key, count, excess, squares = merge_tallies(self._batches(calls, rng), self.reward_range)
         row = key // self.n_states

@@ -18,7 +18,7 @@ reward is 0.
 from __future__ import annotations
 
 import decimal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from replicable_rl.canonical import MAX_JSON_INTEGER
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real, shown, speaking_as
 from replicable_rl.problem.source import check_gamma
-from replicable_rl.problem.table import Labels, Outcomes, Rows, TabularMDP
+from replicable_rl.problem.table import Bounds, Labels, Outcomes, Rows, TabularMDP
 from replicable_rl.randomness import SharedRandomness
 
 _WALL, _FREE, _START = "#.S"
@@ -139,20 +139,17 @@ def _read_lines(layout: object) -> tuple[str, ...]:
     if not (isinstance(layout, Sequence) and layout and all(isinstance(line, str) for line in layout)):
         raise InvalidInput(f"gridworld: layout must be a string or a list of strings, got {shown(layout)}.")
     lines = tuple(line.strip() for line in layout)
-    if len(lengths := {len(line) for line in lines}) > 1:
-        raise InvalidInput(
-            f"gridworld: the lines of a map must have one length, got {lengths}. Fill up with '{_WALL}'."
-        )
+    if len({len(line) for line in lines}) > 1:
+        raise InvalidInput(f"gridworld: the lines of a map must have one length, got {shown(lines)}.")
     return lines
 
 
 def _check_goals(goals: Any) -> dict[str, float]:
-    letters = [str(letter) for letter in goals] if isinstance(goals, Mapping) else []
-    if not letters or any(len(letter.strip()) != 1 or letter in f"{_WALL}{_FREE}{_START}/" for letter in letters):
+    letters = list(goals) if isinstance(goals, Mapping) else []
+    if not letters or any(not isinstance(x, str) or len(x) != 1 or x in " /#.S" for x in letters):
         form = "characters, no space and none of '#', '.', 'S' and '/', to rewards, as in {'G': 1.0}"
         raise InvalidInput(f"gridworld: goals must map {form}, got {shown(goals)}.")
-    rewards = (check_real("gridworld", "goals", r, low=-np.inf, high=np.inf, rule="finite") for r in goals.values())
-    return dict(zip(letters, rewards, strict=True))
+    return {x: check_real("gridworld", "goals", goals[x], low=-np.inf, high=np.inf, rule="finite") for x in letters}
 
 
 # --- textbook problems ------------------------------------------------------------------------------------------
@@ -183,8 +180,7 @@ def riverswim(n_states: int = 6, gamma: float = 0.95, small_reward: float = 0.00
         *([(0.05, s - 1, 0.0), (0.6, s, 0.0), (0.35, s + 1, 0.0)] for s in range(1, last)),
         [(0.4, last - 1, 1.0), (0.6, last, 1.0)],
     ]
-    states = (f"s{s}" for s in range(n_states))
-    return _from_first_state(list(zip(drift, swim, strict=True)), gamma, states, ("left", "right"))
+    return _from_first_state(list(zip(drift, swim, strict=True)), gamma, ("left", "right"))
 
 
 def chain(n_states: int = 5, slip: float = 0.2, gamma: float = 0.95, small_reward: float = 0.2) -> TabularMDP:
@@ -208,7 +204,7 @@ def chain(n_states: int = 5, slip: float = 0.2, gamma: float = 0.95, small_rewar
     for s in range(n_states):
         on, home = (min(s + 1, last), 1.0 if s == last else 0.0), (0, small_reward)
         outcomes.append(([(1.0 - slip, *on), (slip, *home)], [(1.0 - slip, *home), (slip, *on)]))
-    return _from_first_state(outcomes, gamma, (f"s{s}" for s in range(n_states)), ("forward", "back"))
+    return _from_first_state(outcomes, gamma, ("forward", "back"))
 
 
 def garnet(n_states: int = 20, n_actions: int = 4, branching: int = 3, gamma: float = 0.9, seed: int = 0) -> TabularMDP:
@@ -267,14 +263,10 @@ def _lengths(shared: SharedRandomness, n_rows: int, count: int) -> NDArray[np.fl
 
 
 def _from_first_state(
-    outcomes: Outcomes,
-    gamma: float,
-    states: Iterable[str],
-    actions: tuple[str, str],
-    reward_range: tuple[float, float] | None = (0.0, 1.0),
+    outcomes: Outcomes, gamma: float, actions: tuple[str, str], reward_range: Bounds | None = (0.0, 1.0)
 ) -> TabularMDP:
     """Build a process that starts in its first state."""
-    labels, initial = Labels(tuple(states), actions), np.arange(len(outcomes)) == 0
+    labels, initial = Labels(actions=actions), np.arange(len(outcomes)) == 0
     return TabularMDP.from_outcomes(outcomes, gamma=gamma, initial=initial, reward_range=reward_range, labels=labels)
 
 
@@ -326,9 +318,6 @@ def inventory(
         gamma=gamma,
         layout="sas",
         initial=levels == 0,
-        labels=Labels(
-            states=tuple(f"stock {n}" for n in levels.tolist()), actions=tuple(f"order {n}" for n in levels.tolist())
-        ),
     )
 
 
@@ -363,8 +352,7 @@ def machine_repair(
         earned = 1.0 - w / broken
         ends = ((stay, w), (wear, min(w + 1, broken)), (breakdown, broken))
         outcomes.append(([(chance, end, earned) for chance, end in ends], repair))
-    states = ("new", *(f"wear {w}" for w in range(1, broken)), "broken")
-    return _from_first_state(outcomes, gamma, states, ("operate", "repair"), (-repair_cost, 1.0))
+    return _from_first_state(outcomes, gamma, ("operate", "repair"), (-repair_cost, 1.0))
 
 
 def admission(
@@ -406,8 +394,7 @@ def admission(
             earned = reward * comes - waiting_cost * n
             rows.append([(chance, end, earned) for chance, end in [*moving, (stay, n)] if chance > 0.0])
         outcomes.append(rows)
-    states = (f"{n} waiting" for n in range(capacity + 1))
-    return _from_first_state(outcomes, gamma, states, ("reject", "admit"), None)
+    return _from_first_state(outcomes, gamma, ("reject", "admit"), None)
 
 
 def _left_over(capacity: int, demand: float) -> NDArray[np.float64]:

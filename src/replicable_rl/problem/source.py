@@ -25,7 +25,7 @@ from replicable_rl.canonical import array_digest
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
 from replicable_rl.runs import OURS, provider
 from replicable_rl.sampling import DRAWS, STARTS, STATED, EpisodeCounts, OutcomeCounts, Trust, sums
-from replicable_rl.wording import Displayed, described, number
+from replicable_rl.wording import Displayed, described
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -94,13 +94,6 @@ class Support:
     def settle(self, table: NDArray[np.float64], worth: float = -np.inf) -> NDArray[np.float64]:
         """Return a table, one number for each s and a, with -inf or another number where there is no pair."""
         return table if self.whole else np.where(self.mask.reshape(table.shape), table, worth)
-
-    def with_the_end(self) -> Support:
-        """Return the support with one more state, the one after the end, in which every action is the same."""
-        n_states, n_actions = self.mask.shape
-        if self.whole:
-            return Support.of("", None, n_states + 1, n_actions)
-        return Support(np.concatenate([self.mask, np.ones((1, n_actions), dtype=np.bool_)]))
 
     def first(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the first action of every state, in an order of the actions."""
@@ -219,12 +212,8 @@ class Source(ABC):
     @property
     def identity(self) -> str | None:
         """What a store must be told before it can tell this source from another one; None if nothing is missing."""
-        if self.spec.params.get("version", "") != "":
-            return None
-        return (
-            f"{self.owner} is code of your own, which a store knows only by the version that you give it. Give "
-            "version='1', which stands in its spec, and change it whenever the code changes; or leave the store out."
-        )
+        remedy = "Give version='1', which stands in its spec, and change it whenever the code changes; or use no store."
+        return None if self.spec.params.get("version", "") else f"{self.owner} is code of your own. {remedy}"
 
     def affords(self, steps: int) -> bool:
         """Whether a run may take so many steps."""
@@ -276,22 +265,23 @@ class Stepped(Source, Displayed):
         self,
         n_states: int,
         n_actions: int,
-        *more: Any,
+        gamma: float,
+        reward_range: tuple[float, float],
+        *,
         ends: bool,
         initial: ArrayLike | None = None,
         allowed: ArrayLike | None,
         version: str | None,
         budget: int,
     ) -> None:
-        owner = self.owner
-        self.stepped_states, _ = check_sizes(owner, n_states, n_actions)
-        super().__init__(self.stepped_states + ends, n_actions, *more)
-        if ends and not self.reward_range[0] <= 0.0 <= self.reward_range[1]:
-            raise InvalidInput(f"{owner}: reward_range must contain 0, which follows the end, got {self.reward_range}.")
-        if initial is not None:
-            self.initial = np.append(check_initial(owner, initial, self.stepped_states), [0.0] * ends)
-        stepped = Support.of(owner, allowed, self.stepped_states, self.n_actions)
-        self.support = stepped.with_the_end() if ends else stepped
+        super().__init__(n_states, n_actions, gamma, reward_range, initial=initial, allowed=allowed)
+        owner, self.stepped_states = self.owner, self.n_states
+        if ends:
+            if not self.reward_range[0] <= 0.0 <= self.reward_range[1]:
+                raise InvalidInput(f"{owner}: reward_range must contain 0, which follows the end, got {reward_range}.")
+            self.n_states, _ = check_sizes(owner, self.n_states + 1, n_actions)
+            self.initial = None if self.initial is None else np.append(self.initial, 0.0)
+            self.support = Support(np.concatenate([self.support.mask, np.full((1, self.n_actions), np.True_)]))
         self.budget = check_integer(owner, "budget", budget, low=1, high=2**63 - 1)
         if version is not None and not (isinstance(version, str) and version):
             raise InvalidInput(f"{owner}: version must be a text such as '1', got {shown(version)}.")
@@ -302,12 +292,6 @@ class Stepped(Source, Displayed):
         """What the identity says where it is given: the version, and the mask."""
         mask, version = self.support.given, {} if self.version is None else {"version": self.version}
         return version if mask is None else version | {"allowed": array_digest("allowed", mask.astype(np.int64))}
-
-    def refuse_beyond_budget(self, steps: int) -> None:
-        """Refuse more steps at once than a whole run may take."""
-        if not self.affords(steps):
-            texts = f"{number(steps, 3)} steps would be taken, more than budget={number(self.budget, 3)}"
-            raise InvalidInput(f"{self}: {texts}. Ask for fewer, or raise it.")
 
     def __repr__(self) -> str:
         return described(self, f"{self.name}: S={self.n_states}, A={self.n_actions}, gamma={self.gamma:g}")
@@ -415,10 +399,8 @@ def check_drawn(source: Foreign, counts: OutcomeCounts, calls: int) -> None:
     bad = np.abs(total - expected) > (_ROUNDING * calls if calls > 2**53 else 0.0)  # up to there, sums are exact
     if bad.any():
         row = int(np.argmax(bad))
-        raise InvalidInput(
-            f"{source.owner}: draw must return {expected[row]:.17g} successors of state {row // A}, action {row % A}, "
-            f"got {total[row]:.17g}. Count each call once, and nothing else."
-        )
+        pair = f"{expected[row]:.17g} successors of state {row // A}, action {row % A}"
+        raise InvalidInput(f"{source.owner}: draw must return {pair}, got {total[row]:.17g}. Count each call once.")
 
 
 def check_played(source: Foreign, seen: EpisodeCounts, episodes: int, horizon: int) -> None:
@@ -426,27 +408,22 @@ def check_played(source: Foreign, seen: EpisodeCounts, episodes: int, horizon: i
     owner, S, A = source.owner, source.n_states, source.n_actions
     if not isinstance(seen, EpisodeCounts) or seen.episodes != episodes:
         raise InvalidInput(f"{owner}: play must return EpisodeCounts of {episodes} episodes, got {shown(seen)}.")
-    key, starts, limit = seen.key, seen.starts, float(episodes) * horizon
+    key, limit = seen.key, float(episodes) * horizon
     rises = key.ndim == 1 and key.dtype.kind == "i" and bool((np.diff(key) > 0).all())
     if (seen.n_states, seen.n_actions) != (S, A) or not rises or not ((key >= 0) & (key < S * A * S)).all():
-        raise InvalidInput(
-            f"{owner}: the keys of play must be (s*A + a)*S + s', sorted, each once, with S={S} and A={A}."
-        )
-    mean = seen.excess  # refused where its length is not that of the keys
-    if np.shape(seen.excess) == np.shape(seen.count) == key.shape:
-        mean = seen.low + seen.excess / np.where(seen.count > 0.0, seen.count, 1.0)
+        raise InvalidInput(f"{owner}: the keys of play must be (s*A + a)*S + s', sorted, each once; {S=}, {A=}.")
+    sound = np.shape(seen.excess) == np.shape(seen.count)  # a wrong length is refused in the check that follows
+    mean = seen.low + seen.excess / np.maximum(seen.count, 1.0) if sound else seen.excess
     _check_outcomes(source, "play", key.size, seen.row, seen.next_state, seen.count, mean)
     if (seen.count[~source.support.of_rows[seen.row]] > 0.0).any():
         raise InvalidInput(f"{owner}: play must take no action that is not allowed. Follow the policy.")
     steps = max(float(seen.count.sum()), float(seen.steps))
     if not (seen.steps >= 0 and steps <= limit * (1.0 + _ROUNDING)):
-        raise InvalidInput(
-            f"{owner}: {episodes} episodes of {horizon} steps have at most {limit:.17g} steps, got {steps:.17g}. "
-            "Count each step once, and end an episode at the horizon."
-        )
-    if starts is not None and (starts.shape != (S,) or (starts < 0).any() or abs(starts.sum() - episodes) > 0.5):
+        rule = f"{episodes} episodes of {horizon} steps have at most {limit:.17g} steps"
+        raise InvalidInput(f"{owner}: {rule}, got {steps:.17g}. Count each step once.")
+    if seen.starts is not None and (np.shape(seen.starts) != (S,) or np.sum(seen.starts) != episodes):
         rule = f"count the {episodes} episodes by the {S} states that they began in"
-        raise InvalidInput(f"{owner}: the starts of play must {rule}, got {shown(starts)}.")
+        raise InvalidInput(f"{owner}: the starts of play must {rule}, got {shown(seen.starts)}.")
 
 
 def _check_outcomes(
@@ -454,21 +431,20 @@ def _check_outcomes(
 ) -> None:
     """Refuse counts, next states and rewards that there cannot be; the reward of a count of 0 may be anything."""
     owner, (low, high), A = source.owner, source.reward_range, source.n_actions
-    for name, kinds, column in (("next_state", "i", successor), ("count", "iuf", count), ("reward", "iuf", reward)):
+    for name, column in (("next_state", successor), ("count", count), ("reward", reward)):
+        kinds = "i" if name == "next_state" else "iuf"
         if not isinstance(column, np.ndarray) or column.shape != (size,) or column.dtype.kind not in kinds:
             rule = f"hold {size} numbers, one for each outcome"
             raise InvalidInput(f"{owner}: the {name} of {method} must {rule}, got {shown(column)}.")
     slack = _ROUNDING * max(abs(low), abs(high))
     inside = (reward >= low - slack) & (reward <= high + slack) | (count == 0) & np.isfinite(reward)
-    inside |= source.known_rewards is not None  # then no algorithm reads them
-    nowhere = (successor < 0) | (successor >= source.n_states)
-    for bad, values, rule in (
-        (~(count >= 0) | (count != np.rint(count)), count, "counts must be whole numbers, none below 0"),
-        (nowhere, successor, f"next states must lie in 0..{source.n_states - 1}"),
-        (~inside, reward, f"rewards must lie in reward_range [{low:g}, {high:g}]"),
+    for good, values, rule in (
+        ((count >= 0) & (count == np.rint(count)), count, "counts must be whole numbers, none below 0"),
+        ((successor >= 0) & (successor < source.n_states), successor, f"next states must be 0..{source.n_states - 1}"),
+        (inside | (source.known_rewards is not None), reward, f"rewards must lie in reward_range [{low:g}, {high:g}]"),
     ):
-        if bad.any():
-            i = int(np.argmax(bad))
+        if not good.all():
+            i = int(np.argmin(good))
             pair = f"state {row[i] // A}, action {row[i] % A}"
             raise InvalidInput(f"{owner}: {rule}, got {values[i]:.17g} of {pair}. Mend its {method}.")
 
@@ -499,14 +475,11 @@ def check_gamma(owner: str, gamma: object) -> float:
 
 def check_range(owner: str, reward_range: object) -> tuple[float, float]:
     """Return the bounds of the rewards: two finite numbers, the lower one first."""
-    rule = "two finite numbers"
     bounds = check_numbers(owner, "reward_range", reward_range)
-    if bounds.shape != (2,):
+    if bounds.shape != (2,) or not np.isfinite(bounds).all() or bounds[0] > bounds[1]:
+        rule = "two finite numbers (low, high) with low <= high"
         raise InvalidInput(f"{owner}: reward_range must be {rule}, got {shown(reward_range)}.")
-    low, high = (check_real(owner, "reward_range", x, low=-np.inf, high=np.inf, rule=rule) for x in bounds.tolist())
-    if low > high:
-        raise InvalidInput(f"{owner}: reward_range must be (low, high) with low <= high, got {shown(reward_range)}.")
-    return low, high
+    return float(bounds[0]), float(bounds[1])
 
 
 def check_initial(owner: str, initial: ArrayLike, n_states: int) -> NDArray[np.float64]:

@@ -67,8 +67,8 @@ _MADE = ("n_states", "n_actions", "gamma", "rows", "initial", "reward_range", "l
 SUM_TOLERANCE = 1e-9
 
 Layout = Literal["sas", "ass"]
-_KINDS = {"indptr": "iu", "next_state": "iu", "probability": "f", "reward": "fiu"}
 _EXACT_TYPES = tuple(map(np.dtype, (np.int64, np.int32, np.float64, np.float64)))
+Bounds = tuple[float, float]
 Outcomes = Sequence[Sequence[Sequence[Sequence[float]] | None]]  # by state and action
 
 
@@ -181,7 +181,7 @@ class TabularMDP(Generative, Episodic, Artifact):
         n_actions: int,
         gamma: float,
         initial: ArrayLike | None = None,
-        reward_range: tuple[float, float] | None = None,
+        reward_range: Bounds | None = None,
         labels: Labels | None = None,
         estimated: bool = False,
         allowed: ArrayLike | None = None,
@@ -193,14 +193,15 @@ class TabularMDP(Generative, Episodic, Artifact):
         labels = check_labels(labels, n_states, n_actions)
         support = Support.of("TabularMDP", allowed, n_states, n_actions)
         estimated = check_flag("TabularMDP", "estimated", estimated)
-        checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions, support)
+        bounds = None if reward_range is None else check_range("TabularMDP", reward_range)
+        checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions, support, bounds)
         self.__dict__.update(
             n_states=n_states,
             n_actions=n_actions,
             gamma=check_gamma("TabularMDP", gamma),
             rows=Rows(*(_read_only(array) for array in checked)),
             initial=_read_only(_first_states(initial, n_states)),
-            reward_range=_range_of(reward_range, checked, n_actions),
+            reward_range=bounds or (float(checked.reward.min()), float(checked.reward.max())),
             labels=labels,
             estimated=estimated,
             _source=None,
@@ -216,8 +217,7 @@ class TabularMDP(Generative, Episodic, Artifact):
         if not (source.support.whole and _are_canonical(rows, *sizes)):
             scale: Any = {"n_actions": source.n_actions, "gamma": source.gamma, "reward_range": reward_range}
             return cls(rows, initial=initial, estimated=True, allowed=source.support.given, **scale)
-        table = object.__new__(cls)
-        table.__dict__.update(
+        return cls._of(
             n_states=source.n_states,
             n_actions=source.n_actions,
             gamma=source.gamma,
@@ -229,6 +229,11 @@ class TabularMDP(Generative, Episodic, Artifact):
             estimated=True,
             _source=None,
         )
+
+    @classmethod
+    def _of(cls, **values: Any) -> TabularMDP:
+        table = object.__new__(cls)
+        table.__dict__.update(values)
         return table
 
     def __setattr__(self, name: str, value: object = None) -> None:
@@ -378,12 +383,11 @@ class TabularMDP(Generative, Episodic, Artifact):
 
     def with_source(self, source: ObjectSpec) -> TabularMDP:
         """Return the same process under a registered id; the arrays are shared."""
-        return self._with(_source=source)
+        return self._of(**self.__getstate__() | {"_source": source})
 
-    def _with(self, **changes: Any) -> TabularMDP:
-        copy = object.__new__(TabularMDP)
-        copy.__dict__.update(self.__getstate__(), **changes)
-        return copy
+    def as_estimate(self) -> TabularMDP:
+        """Return the same process as one that was estimated from data; the arrays are shared."""
+        return self if self.estimated else self._of(**self.__getstate__() | {"estimated": True, "_source": None})
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in _MADE}  # the rest follows from it
@@ -448,22 +452,6 @@ def _first_states(initial: ArrayLike | None, n_states: int) -> NDArray[np.float6
     return distribution / total if abs(total - 1.0) > n_states * 2.0**-52 else distribution
 
 
-def _range_of(declared: object, rows: Rows, n_actions: int) -> tuple[float, float]:
-    """Return bounds that every reward obeys; the smallest and largest reward when not given."""
-    smallest, largest = float(rows.reward.min()), float(rows.reward.max())
-    if declared is None:
-        return smallest, largest
-    low, high = check_range("TabularMDP", declared)
-    if smallest < low or largest > high:
-        outside = int(np.argmax((rows.reward < low) | (rows.reward > high)))
-        raise InvalidInput(
-            f"TabularMDP: rewards must lie in the declared range [{low:g}, {high:g}], row "
-            f"{describe_row(int(rows.row[outside]), n_actions)} has {rows.reward[outside]:g}. Widen reward_range or "
-            "mend the reward."
-        )
-    return low, high
-
-
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     """Return a view that nobody can make writeable again: its base is read-only, and nobody else has it."""
     array.setflags(write=False)
@@ -473,7 +461,7 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 def _freeze_model(name: str, output: Any) -> TabularMDP:
     if not isinstance(output, TabularMDP):
         raise InvalidInput(f"Run: a {name} must be a TabularMDP, got {type(output).__name__}.")
-    return output if output.estimated else output._with(estimated=True, _source=None)
+    return output.as_estimate()
 
 
 def _encode_model(model: TabularMDP) -> NDArray[np.uint8]:
@@ -536,11 +524,11 @@ def conditional_probabilities(indptr: NDArray[np.int64], probability: NDArray[np
 # --- one form ------------------------------------------------------------------------------------------------------
 
 
-def canonical_rows(rows: Rows, n_states: int, n_actions: int, support: Support) -> Rows:
+def canonical_rows(rows: Rows, n_states: int, n_actions: int, support: Support, bounds: Bounds | None = None) -> Rows:
     """Check the rows and return them in canonical form (see the module); the row of a pair may not be empty."""
     _check_layout(rows, n_states * n_actions)
     rows = rows if support.whole else _restricted(rows, support)
-    _check_outcomes(rows, n_states, n_actions, support)
+    _check_outcomes(rows, n_states, n_actions, support, bounds)
     rows = Rows(*(np.asarray(array, dtype=kind) for array, kind in zip(rows, _EXACT_TYPES, strict=True)))
     rows = rows._replace(reward=rows.reward + 0.0)  # no -0.0
     return _normalised(rows if _is_sorted_and_merged(rows) else _sorted_and_merged(rows))
@@ -558,17 +546,15 @@ def _are_canonical(rows: Rows, n_states: int, n_actions: int) -> bool:
 
 def _check_layout(rows: Rows, n_rows: int) -> None:
     indptr, n_outcomes = rows.indptr, rows.probability.size
-    for (name, array), kinds in zip(rows._asdict().items(), _KINDS.values(), strict=True):
-        if array.dtype.kind not in kinds or array.dtype.itemsize > 8:
+    for (name, array), kinds in zip(rows._asdict().items(), ("iu", "iu", "f", "fiu"), strict=True):
+        shape = (n_rows + 1,) if name == "indptr" else (n_outcomes,)
+        if array.dtype.kind not in kinds or array.dtype.itemsize > 8 or array.shape != shape:
             numbers = "integers" if kinds == "iu" else "floats"
-            raise InvalidInput(f"TabularMDP: {name} must hold {numbers}, got {array.dtype}.")
-        if name != "indptr" and array.shape != (n_outcomes,):
-            raise InvalidInput("TabularMDP: next_state, probability and reward must be flat arrays of one length.")
-    if indptr.shape != (n_rows + 1,) or indptr[0] != 0 or indptr[-1] != n_outcomes or (np.diff(indptr) < 0).any():
-        raise InvalidInput(
-            f"TabularMDP: indptr must rise from 0 to the number of outcomes ({n_outcomes}) in S*A + 1 = "
-            f"{n_rows + 1} entries, got shape {indptr.shape}."
-        )
+            given = f"{array.dtype} of shape {array.shape}"
+            raise InvalidInput(f"TabularMDP: {name} must hold {numbers} and have shape {shape}, got {given}.")
+    if indptr[0] != 0 or indptr[-1] != n_outcomes or (np.diff(indptr) < 0).any():
+        rule = f"rise from 0 to the number of outcomes ({n_outcomes})"
+        raise InvalidInput(f"TabularMDP: indptr must {rule}, got {shown(indptr)}.")
 
 
 def _restricted(rows: Rows, support: Support) -> Rows:
@@ -579,31 +565,36 @@ def _restricted(rows: Rows, support: Support) -> Rows:
     return Rows(indptr, rows.next_state[kept], rows.probability[kept], rows.reward[kept])
 
 
-def _check_outcomes(rows: Rows, n_states: int, n_actions: int, support: Support) -> None:
+def _check_outcomes(rows: Rows, n_states: int, n_actions: int, support: Support, bounds: Bounds | None) -> None:
     empty = np.flatnonzero((np.diff(rows.indptr) == 0) & support.of_rows)
     if empty.size:
         raise InvalidInput(
             f"TabularMDP: every row needs an outcome, row {describe_row(int(empty[0]), n_actions)} is empty. "
             "Make it a self-loop if nothing happens there, or say with allowed=... that the action cannot be taken."
         )
-    nowhere = (rows.next_state < 0) | (rows.next_state >= n_states)
-    for bad, values, rule in (
-        (~((rows.probability >= 0) & np.isfinite(rows.probability)), rows.probability, "probabilities must be >= 0"),
-        (nowhere, rows.next_state, f"next states must lie in 0..{n_states - 1}"),
-        (~np.isfinite(rows.reward), rows.reward, "rewards must be finite"),
+    low, high = bounds or (-np.inf, np.inf)
+    for good, values, rule in (
+        ((rows.probability >= 0) & np.isfinite(rows.probability), rows.probability, "probabilities must be >= 0"),
+        ((rows.next_state >= 0) & (rows.next_state < n_states), rows.next_state, f"next states: 0..{n_states - 1}"),
+        (np.isfinite(rows.reward), rows.reward, "rewards must be finite"),
+        (
+            (rows.reward >= low) & (rows.reward <= high),
+            rows.reward,
+            f"rewards must lie in reward_range [{low:g}, {high:g}]",
+        ),
     ):
-        if bad.any():
-            k = int(np.argmax(bad))
+        if not good.all():
+            k = int(np.argmin(good))
             row = describe_row(int(rows.row[k]), n_actions)
             raise InvalidInput(f"TabularMDP: {rule}, row {row} has {values[k].item()}.")
     with np.errstate(over="ignore"):  # a sum of inf is refused below
-        sums = _row_sums(rows)
-    wrong = np.flatnonzero(~(np.abs(sums - 1.0) <= SUM_TOLERANCE))
-    if wrong.size:
-        row = describe_row(int(np.flatnonzero(np.diff(rows.indptr))[wrong[0]]), n_actions)
+        off = ~(np.abs((total := _row_sums(rows)) - 1.0) <= SUM_TOLERANCE)
+    if off.any():
+        wrong = int(np.argmax(off))
+        row = describe_row(int(np.flatnonzero(np.diff(rows.indptr))[wrong]), n_actions)
         raise InvalidInput(
-            f"TabularMDP: probabilities must sum to 1 within {SUM_TOLERANCE:g}, row {row} sums to "
-            f"{sums[wrong[0]]:.12g} ({wrong.size} rows are wrong). Rescale the row or add the missing outcome."
+            f"TabularMDP: probabilities must sum to 1 within {SUM_TOLERANCE:g}, row {row} sums to {total[wrong]:.12g} "
+            f"({np.count_nonzero(off)} rows are wrong). Rescale the row or add the missing outcome."
         )
 
 
@@ -670,17 +661,15 @@ def outcome_rows(outcomes: Outcomes) -> tuple[Rows, int]:
     except TypeError:
         raise InvalidInput(f"TabularMDP: {form}.") from None
     if len(lengths) > 1:
-        raise InvalidInput(
-            f"TabularMDP: every state must have the same number of actions, got {min(lengths)} and {max(lengths)}. "
-            "Write None for an action that is not allowed."
-        )
+        rule = f"every state must have the same number of actions, got {min(lengths)} and {max(lengths)}"
+        raise InvalidInput(f"TabularMDP: {rule}. Write None for an action that is not allowed.")
     n_actions, indptr, table = max(lengths, default=0), np.array(ends), _floats("outcomes", flat)
     if table.shape != (len(flat), 3) and flat:
         raise InvalidInput(f"TabularMDP: {form}.")
     probability, successor, reward = table.reshape(-1, 3).T.copy()
-    bad = ~((successor >= 0) & (successor < n_states) & (successor == np.floor(successor)))
-    if bad.any():
-        k = int(np.argmax(bad))
+    sound = (successor >= 0) & (successor < n_states) & (successor == np.floor(successor))
+    if not sound.all():
+        k = int(np.argmin(sound))
         name = describe_row(int(np.searchsorted(indptr, k, side="right")) - 1, n_actions)
         raise InvalidInput(f"TabularMDP: next states must lie in 0..{n_states - 1}, row {name} has {flat[k][1]}.")
     return Rows(indptr, successor.astype(np.int32), probability, reward), n_actions

@@ -18,7 +18,7 @@ import numpy as np
 
 from replicable_rl.audit.evidence import derived_seed
 from replicable_rl.errors import InvalidInput, check_integer, shown, whole_number
-from replicable_rl.problem.environments import first_observation, make_env, take_step, versioned_id
+from replicable_rl.problem.environments import make_env, take_step, versioned_id
 from replicable_rl.runs import Run, Setting, put
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _steps(
     try:
         with lent_generators():
             seed_generators(seed)  # for environments that draw from the global ones
-            observation, steps = first_observation(owner, env, seed), 0
+            (observation, _), steps = env.reset(seed=seed), 0
             while True:
                 before = copy.deepcopy(observation)  # the environment may write the next one into it
                 observation, reward, terminated, truncated = take_step(owner, env, act(observation))
@@ -140,7 +140,7 @@ def _steps(
                 ended = terminated or truncated or steps >= _LONGEST
                 yield before, reward, ended
                 if ended:
-                    observation, steps = first_observation(owner, env), 0
+                    (observation, _), steps = env.reset(), 0
     finally:
         env.close()
 
