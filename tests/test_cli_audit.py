@@ -91,8 +91,8 @@ def test_recorded_failures_are_counted(run: Run) -> None:
         (("two-goals-v1",), "ALGORITHM"),
         ((*GOOD, "--runs", "1"), "--runs.*got 1"),
         ((*GOOD, "--shared-seeds", "many"), "'--shared-seeds'.*'many'"),
-        ((*GOOD, "--require", "80"), "--require.*80"),
-        ((BAD[0], "phased-vi-v1:epsilon=0.1,delta=0.1", "--rho", "0.2"), "rho.*--require"),
+        ((*GOOD, "--require", "80"), "require.*80"),
+        ((BAD[0], "phased-vi-v1:epsilon=0.1,delta=0.1", "--rho", "0.2"), "'rho'"),
         ((*GOOD, "--on-error", "ignore"), "--on-error.*'ignore'"),
         ((*GOOD, "--jobs", "0"), "--jobs"),
         ((*GOOD, "--store", "/"), "/: is a directory"),
@@ -322,9 +322,7 @@ def test_the_traceback_of_a_failing_run_is_shown(run: Run, script: str) -> None:
     assert (result.code, result.out) == (2, "")
     assert ", in inside\n" in result.err
     assert result.err.splitlines()[-1].startswith("replicable-rl: audit: run 1 of 4 ")
-    result = run("audit", f"{script}:fails", "--shared-seeds", 2, "--on-error", "record")
-    assert result.code == 0
-    assert "The first failure of a run:\nTraceback" in result.err
+    assert "exploded" in run.good("audit", f"{script}:fails", "--shared-seeds", 2, "--on-error", "record")
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,6 @@ def test_a_new_module_is_a_new_experiment(
         (["figur1"], "'figur1'"),
         (["figure1", "nothing"], "'nothing'"),
         (["--runs", "1"], "--runs"),
-        (["--jobs", "0"], "--jobs"),
     ],
 )
 def test_bad_input_is_one_sentence_and_makes_nothing(

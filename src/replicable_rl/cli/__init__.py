@@ -16,16 +16,14 @@ from replicable_rl import progress
 from replicable_rl.cli import commands
 from replicable_rl.cli.options import import_module, in_options
 from replicable_rl.cli.output import drop_output, print_error
-from replicable_rl.cli.reproduce import reproduce_command
 from replicable_rl.errors import InvalidInput
 
 __all__ = ["main"]
 
 _INTERRUPTED = 130  # what a shell says of Ctrl-C
 _BUG = 70  # as the system's own programs say it; Python's 1 would read as "refuted"
-_USAGE: type[Exception] = typer.BadParameter.__mro__[
-    1
-]  # click's class of all bad usage, which typer keeps in a place of its own
+# click's class of all bad usage, which typer keeps in a place of its own
+_USAGE: type[Exception] = typer.BadParameter.__mro__[1]
 _TYPER = ("typer", "click", "rich")
 
 app = typer.Typer(
@@ -61,8 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
         drop_output()
         return 0
     except OSError as error:
-        if error.filename is None:
-            drop_output()
+        drop_output()
         return _fail(f"{error.filename or 'The output cannot be written'}: {error.strerror}.")
     except _USAGE as error:
         return _fail_usage(error)
@@ -114,6 +111,6 @@ for _command in (
     *(commands.solve_command, commands.plan_command, commands.publish_command),
     *(commands.audit_command, commands.report_command),
     *(commands.diagnose_command, commands.compare_command, commands.calibrate_command),
-    *(reproduce_command, commands.list_command),
+    *(commands.reproduce_command, commands.list_command),
 ):
     app.command(_command.__name__.removesuffix("_command"))(_command)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import pkgutil
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
@@ -27,22 +29,14 @@ from replicable_rl.cli.options import (
     log_settings,
     problem_named,
     problem_or_log,
-    promises_rho,
     refuse,
     refuse_early,
     taking,
 )
-from replicable_rl.cli.output import (
-    EXIT_CODES,
-    print_all,
-    print_blocks,
-    print_error,
-    print_json,
-    print_note,
-    text_width,
-)
+from replicable_rl.cli.output import EXIT_CODES, print_blocks, print_error, print_json, print_note
 from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, calibrate, compare, diagnose
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval
+from replicable_rl.experiments import catalogue
 from replicable_rl.files import write_text
 from replicable_rl.logs import Dataset, from_logs
 from replicable_rl.paper import cited
@@ -56,7 +50,7 @@ from replicable_rl.solve import plan, publish, solve
 from replicable_rl.store import RunStore
 from replicable_rl.training import EpisodeReturns
 from replicable_rl.training.callables import callable_spec
-from replicable_rl.wording import number, plural
+from replicable_rl.wording import plural
 
 _SEARCH = ("confidence", "start", "most", "shared_seeds", "seed", "store", "n_jobs")
 _AUDIT = ("shared_seeds", "runs_per_seed", "seed", "confidence", "require", "level")
@@ -65,7 +59,6 @@ _MAKING = ("store", "n_jobs", "on_error")
 _FUNCTION = ("evaluate", "probe", "version")
 _PROMISES = ("rho", "epsilon", "delta")  # of an algorithm; training code may be asked for them, too
 _USUAL = {"epsilon": 0.05, "delta": 0.05, "rho": 0.2}
-_STATES = 40  # in a table
 
 _PROBLEM = "An id (see `list`), id:key=value,..., a Gymnasium id, a saved .npz file"
 ProblemWord = Annotated[str, Argument(metavar="PROBLEM", help=f"{_PROBLEM}.")]
@@ -117,16 +110,9 @@ def plan_command(problem: ProblemOrLog, algorithm: AlgorithmWord, as_json: AsJso
     if as_json:
         print_json({"problem": solved.spec.to_json(), **planned.to_json()})
         return 0
-    numbers = asdict(planned.numbers)
-    sizes = f"{solved.n_states} states, {solved.n_actions} actions, {solved.support.pairs} pairs, gamma"
-    facts: list[tuple[str, Cell]] = [("algorithm", algorithm_spec(chosen).text), ("sizes", f"{sizes} {solved.gamma:g}")]
-    facts += [("rewards", "known" if planned.numbers.known_rewards else "learned from the samples")]
-    facts += [("samples in all", planned.samples)]
-    told = {"n_states", "n_actions", "gamma", "pairs", "epsilon", "delta", "rho"}
-    for name, value in numbers.items():
-        met = name.endswith("_needed") and value == numbers.get(name.removesuffix("_needed"))
-        if type(value) in (int, float, str) and name not in told and not met:
-            facts.append((name.replace("_", " "), value))
+    facts: list[tuple[str, Cell]] = [("algorithm", algorithm_spec(chosen).text), ("samples in all", planned.samples)]
+    numbers = asdict(planned.numbers).items()
+    facts += [(name.replace("_", " "), x) for name, x in numbers if type(x) in (int, float, str)]
     print_blocks([Heading(_title(solved, problem), 1), Facts([*facts, *_claims(planned.claims())])])
     return 0
 
@@ -135,10 +121,7 @@ def plan_command(problem: ProblemOrLog, algorithm: AlgorithmWord, as_json: AsJso
 def publish_command(
     problem: ProblemOrLog,
     algorithm: AlgorithmWord,
-    output: Annotated[
-        Path | None, Option("--output", "-o", metavar="FILE", help="Where the cuts go, such as cuts.npz.")
-    ] = None,
-    as_json: AsJson = False,
+    output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="Where the cuts go, such as cuts.npz.")],
     *,
     asked: Asked,
 ) -> int:
@@ -147,27 +130,15 @@ def publish_command(
     They give the file as the rule: `replicable-rl solve PROBLEM ALGORITHM --rule cuts.npz`.
     """
     chosen = algorithm_named(algorithm, asked["given"])
-    if output is not None and output.suffix != ".npz":
+    if output.suffix != ".npz":
         raise InvalidInput(f"publish: --output must end in .npz, by which --rule knows cuts, got {output}.")
     refuse_early(output)
     with bar():
         solved = problem_or_log("publish", problem, asked["log"])
         cuts = publish(solved, chosen, **asked["seeds"])
-    if output is not None:
-        save(cuts, output)
-    if as_json:
-        print_json(cuts.to_json())
-        return 0
-    states, actions = _names(solved)
-    rows: list[list[Cell]] = [
-        [state, actions[a], tolerance, number(margin, 3)]
-        for state, a, tolerance, margin in zip(states, cuts.policy, cuts.tolerances, cuts.margins, strict=False)
-    ]
-    caption = f"{plural(len(rows) - _STATES, 'more state')}: --json lists all." if len(rows) > _STATES else ""
-    table = Table(["state", "action", "tolerance", "margin"], rows[:_STATES], caption)
-    print_blocks([Heading(_title(solved, problem), 1), table, Text(repr(cuts))])
-    use = f"{output}: others use it by --rule {shlex.quote(str(output))}."
-    print_note(use if output else "Nothing was written; --output cuts.npz keeps the cuts.")
+    save(cuts, output)
+    print_blocks([Heading(_title(solved, problem), 1), Text(repr(cuts))])
+    print_note(f"{output}: others use it by --rule {shlex.quote(str(output))}.")
     return 0
 
 
@@ -200,8 +171,6 @@ def audit_command(
     """
     settings, making, level = asked["settings"], asked["making"], asked["settings"].get("level")
     store: Path | None = making.pop("store", None)
-    if "require" in settings:
-        check_in_open_interval("audit", "--require", settings["require"])
     if names:
         spec = _audit_named(names, asked, in_store=store is not None)
         try:
@@ -222,14 +191,9 @@ def audit_command(
     if as_json:
         told = [result.to_json() for result in results]
         print_json(told[0] if names else told)
-    elif names:
-        print_all(results[0].text(text_width(), details))
     else:
         for result in results:
-            print_blocks([*(result.document() if details else summary_of(result)), Text("")], details)
-    failures = [run.traceback for result in results for run in result.failures if run.traceback]
-    if failures:
-        print_error(f"The first failure of a run:\n{failures[0].rstrip()}")
+            print_blocks(result.document() if names or details else [*summary_of(result), Text("")], details)
     verdicts = {not result.refuted and (result.spec.require is None or result.verdict(level)) for result in results}
     return next(EXIT_CODES[verdict] for verdict in (False, None, True) if verdict in verdicts)
 
@@ -245,11 +209,8 @@ def _audit_named(names: list[str], asked: Asked, *, in_store: bool) -> AuditSpec
     refuse("audit", function, "is for training code of your own, module:function.")
     if not solved or is_log(name):
         raise InvalidInput("audit: give PROBLEM and ALGORITHM, two logs or more and ALGORITHM, or module:function.")
-    if "rho" in given and not promises_rho(name):
-        raise InvalidInput(f"audit: {name} promises no rho. Give --require to say which agreement two runs must have.")
     algorithm = algorithm_named(name, given)
     if len(solved) > 1:
-        refuse("audit", {key: 1 for key in settings if key == "runs_per_seed"}, "is 1 for logs. Leave it out.")
         with bar():
             return audit_spec(from_logs(solved, **log_settings(log)), algorithm, in_store=in_store, **settings)
     refuse("audit", log, "is for logs. Give two logs or more, or one to `replicable-rl diagnose`.")
@@ -350,10 +311,9 @@ def calibrate_command(
     Exit codes: 0 if a size was found; 1 if the largest is refuted; 2 if the input is bad; 3 if it cannot be told.
     """
     refuse_early(report)
-    rho = None if promises_rho(algorithm) else asked["given"].pop("rho", None)  # of the question alone
     with bar():
         chosen = algorithm_named(algorithm, asked["given"])
-        found = calibrate(problem_named("calibrate", problem), chosen, rho, **asked["settings"])
+        found = calibrate(problem_named("calibrate", problem), chosen, **asked["settings"])
     _show(found, report, as_json)
     return EXIT_CODES[found.met]
 
@@ -362,7 +322,7 @@ def _show(found: Calibration | Comparison | Diagnosis, report: Path | None, as_j
     if as_json:
         print_json(found.to_json())
     else:
-        print_all(found.text(text_width()))
+        print_blocks(found.document())
     if report is not None:
         found.save_page(report, _command())
         print_note(f"{report}: open it in a browser.")
@@ -372,56 +332,65 @@ def _command() -> str:
     return shlex.join(["replicable-rl", *sys.argv[1:]])
 
 
-# --- lists --------------------------------------------------------------------------------------------------------
+# --- the paper, and lists -------------------------------------------------------------------------------------------
+
+EXPERIMENTS = [module.name for module in pkgutil.iter_modules(catalogue.__path__)]  # without loading them
 
 
-def list_command(as_json: AsJson = False) -> int:
+def reproduce_command(
+    names: Annotated[
+        list[str] | None, Argument(metavar="NAME", help=f"{', '.join(EXPERIMENTS)}.  [default: all]")
+    ] = None,
+    output: Annotated[Path, Option(metavar="DIR", help="Where figures, data and runs go.")] = Path("results"),
+    quick: Annotated[bool, Option("--quick", help="A small version, in seconds.")] = False,
+    runs: Annotated[
+        int | None, Option(metavar="N", help="Runs of a point under one shared seed.  [default: 150; quick: 30]")
+    ] = None,
+    jobs: Annotated[int, Option(metavar="N", help="Worker processes; -1 for all cores.")] = -1,
+) -> int:
+    """Make every figure and table; finished runs are kept, and the same call draws from them."""
+    from replicable_rl.experiments.experiment import NOT_HELD, Scale
+    from replicable_rl.experiments.reproduction import chosen, reproduce, summary, write_page
+
+    scale = Scale.of(runs, quick)
+    chosen(names or [])  # before anything is made
+    output.mkdir(parents=True, exist_ok=True)
+    everything = []
+    coming = reproduce(names or [], output / "runs.sqlite", scale, n_jobs=jobs)
+    while True:
+        with bar():  # not around the printing: the bar would take what is printed to its own stream
+            made = next(coming, None)
+            if made is None:
+                break
+            made.experiment.save(made.data, output)
+        everything.append(made)
+        print_blocks([Heading(made.experiment.paragraphs[0], 2), *made.experiment.blocks(made.data), Text("")])
+    everything.sort(key=lambda made: made.experiment.order)
+    print_blocks(summary(everything, measured=False))
+    options = [*(["--quick"] if quick else []), *([] if runs is None else [f"--runs {runs}"])]
+    path = write_page(everything, scale, output, " ".join(["replicable-rl reproduce", *(names or []), *options]))
+    print_note(f"Figures, data and runs are in {output}{os.sep}; open {path} in a browser.")
+    return int(any(made.experiment.headline and made.count(NOT_HELD) for made in everything))
+
+
+def list_command() -> int:
     """List problems, algorithms, rules and levels, yours too."""
-    lists: dict[str, Any] = {
-        "problems": [_problem(id, make) for id, make in PROBLEMS.items()],
-        "algorithms": list(_described(ALGORITHMS)),
-        "rules": list(_described(SHIPPED)),
-        "levels": [{"id": name, "implies": list(in_order(implied(name)))} for name in in_order(LEVELS)],
-    }
-    if as_json:
-        print_json(lists)
-        return 0
-    problems = [[*list(each.values())[:4], _written(each["parameters"])] for each in lists["problems"]]
-    known = "Also a Gymnasium id with a known transition table, as FrozenLake-v1:gamma=0.95, and what rr.save wrote."
-    blocks: list[Block] = [Table(["problem", "S", "A", "gamma", "parameters"], problems, known)]
-    for kind in ("algorithms", "rules"):
-        described = [(each["id"], f"{each['summary']} ({_written(each['parameters'])})") for each in lists[kind]]
-        blocks += [Heading(kind.capitalize()), Facts([(id, words.replace(" ()", "")) for id, words in described])]
-    implies = [[each["id"], ", ".join(each["implies"])] for each in lists["levels"]]
-    print_blocks([*blocks, Table(["level", "two runs that agree on it also agree on"], implies)])
+    blocks: list[Block] = []
+    kinds: dict[str, Mapping[str, Any]] = {"problems": PROBLEMS, "algorithms": ALGORITHMS, "rules": SHIPPED}
+    for name, kind in kinds.items():
+        blocks += [Heading(name.capitalize()), Facts([(id, _described(thing)) for id, thing in kind.items()])]
+    known = "Also a problem: a Gymnasium id, as FrozenLake-v1:gamma=0.95, and what rr.save wrote."
+    implies = [[name, ", ".join(in_order(implied(name)))] for name in in_order(LEVELS)]
+    print_blocks([*blocks, Table(["level", "two runs that agree on it also agree on"], implies), Text(known)])
     return 0
 
 
-def _problem(id: str, constructor: Any) -> dict[str, Any]:
-    """Return what there is to say of a problem; sizes are null where it needs input or cannot be built."""
-    try:
-        mdp = constructor()
-        sizes = mdp.n_states, mdp.n_actions, mdp.gamma
-    except Exception:  # whatever somebody's own raises, `solve` says
-        sizes = None, None, None
-    known = dict(zip(("states", "actions", "gamma"), sizes, strict=True))
-    return {"id": id, **known, "parameters": _parameters(constructor)}
-
-
-def _described(kinds: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for id, kind in kinds.items():
-        summary = inspect.cleandoc(kind.__doc__ or "-").splitlines()[0]  # not that of its base
-        yield {"id": id, "summary": summary, "parameters": _parameters(kind)}
-
-
-def _parameters(constructor: Any) -> dict[str, Any]:
-    """Return the names of parameters, each with its default where that is a number or a text."""
+def _described(constructor: Any) -> str:
+    """Return a summary, and the parameters, each with its default where that is a number or a text."""
+    summary = inspect.cleandoc(constructor.__doc__ or "-").splitlines()[0]  # not that of its base
     defaults = {name: parameter.default for name, parameter in inspect.signature(constructor).parameters.items()}
-    return {name: value if type(value) in (int, float, str) else None for name, value in defaults.items()}
-
-
-def _written(parameters: Mapping[str, Json]) -> str:
-    return ", ".join(name if default is None else f"{name}={default}" for name, default in parameters.items())
+    words = [f"{name}={x}" if type(x) in (int, float, str) else name for name, x in defaults.items()]
+    return f"{summary} ({', '.join(words)})" if words else summary
 
 
 # --- runs as documents --------------------------------------------------------------------------------------------
@@ -462,12 +431,10 @@ def _claims(claims: Claims) -> Iterator[tuple[str, Cell]]:
 
 
 def _run_to_json(problem: TabularMDP | Dataset, run: Run) -> dict[str, Json]:
-    """Return a run with its arrays; that of a log with the names of states and actions, and the policy by them."""
+    """Return a run with its arrays; that of a log with its policy by the names of states and actions."""
     arrays = {level: run.outputs[level].tolist() for level in run.outputs if level not in ("model", "bytes")}
     told: dict[str, Json] = {**run.to_json(), "outputs": arrays}
-    if isinstance(problem, Dataset):
+    if isinstance(problem, Dataset) and "policy" in run.outputs:
         states, actions = problem.process.state_names, problem.process.action_names
-        told["names"] = {"states": list(states), "actions": list(actions)}
-        if "policy" in run.outputs:
-            told["policy"] = {state: actions[a] for state, a in zip(states, run.policy.tolist(), strict=True)}
+        told["policy"] = {state: actions[a] for state, a in zip(states, run.policy.tolist(), strict=True)}
     return told

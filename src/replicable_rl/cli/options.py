@@ -14,7 +14,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
-from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -22,11 +21,11 @@ import typer
 
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, shown, whole_number
-from replicable_rl.files import kind_in_file, load_artifact, replacing
+from replicable_rl.files import kind_in_file, load_artifact
 from replicable_rl.logs import Bins, Dataset, from_transitions
 from replicable_rl.logs.sources import ENDINGS
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.registry import ALGORITHMS, PROBLEMS, build, make
+from replicable_rl.registry import PROBLEMS, build, make
 from replicable_rl.runs import ObjectSpec
 from replicable_rl.wording import sentence
 
@@ -48,33 +47,10 @@ def seeds(text: str) -> int | list[int]:
     return [whole(part) for part in text.split(",") if part] if "," in text else whole(text)
 
 
-def names(text: str) -> Any:
-    """Read names with commas between, each a whole number where all of them are.
-
-    >>> names("home,over there"), names("1,2")
-    (['home', 'over there'], [1, 2])
-    """
-    parts = [part.strip() for part in text.split(",")]
-    return [int(part) for part in parts] if all(re.fullmatch("-?[0-9]+", part) for part in parts) else parts
-
-
 def one_or_several(text: str) -> str | list[str]:
     """Read one column, or several with commas between."""
     parts = text.split(",")
     return parts[0] if len(parts) == 1 else parts
-
-
-def probabilities(text: str) -> dict[Any, float]:
-    """Read the probabilities of names.
-
-    >>> probabilities("home=0.25,road=0.75")
-    {'home': 0.25, 'road': 0.75}
-    """
-    pairs = [item.rpartition("=") for item in text.split(",")]
-    try:
-        return dict(zip(names(",".join(name for name, _, _ in pairs)), (float(p) for *_, p in pairs), strict=True))
-    except ValueError:
-        raise typer.BadParameter(f"must be probabilities such as home=0.5,road=0.5, got {shown(text)}.") from None
 
 
 _WHOLE: dict[str, Any] = {"parser": whole, "metavar": "N"}
@@ -106,9 +82,6 @@ OPTIONS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "last": (str, "Without next states: what the last row of an episode is, drop or end.  [default: drop]", {}),
     "bins": (list[str], "Bins of a column of numbers: temperature=10,20,30.", {"metavar": "NAME=EDGES"}),
     "reward_range": (tuple[float, float], "Bounds of the rewards.  [default: those seen]", {"metavar": "LOW HIGH"}),
-    "states": (str, "All states, with commas between.  [default: those seen]", {"parser": names}),
-    "actions": (str, "All actions, likewise.", {"parser": names}),
-    "initial": (str, "Probabilities of first states: a=0.5,b=0.5.", {"parser": probabilities}),
     "allowed": (Path, "A log with a row for every state and action that is allowed.  [default: all]", _FILE),
     # of training functions
     "evaluate": (str, "What measures the return of a run: module:function, or a Gymnasium id.", {}),
@@ -159,8 +132,9 @@ def taking(**groups: Iterable[str]) -> Callable[[Callable[..., int]], Callable[.
 
         @functools.wraps(command)
         def wrapped(**values: Any) -> int:
-            asked = {group: _given({name: values.pop(name) for name in taken}) for group, taken in groups.items()}
-            return command(**values, asked=asked)
+            asked = {group: {name: values.pop(name) for name in taken} for group, taken in groups.items()}
+            given = {group: {k: v for k, v in named.items() if v not in (None, [])} for group, named in asked.items()}
+            return command(**values, asked=given)
 
         # What typer reads of a command:
         wrapped.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]  # it may have one
@@ -170,17 +144,12 @@ def taking(**groups: Iterable[str]) -> Callable[[Callable[..., int]], Callable[.
     return decorate
 
 
-def _given(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if not (value is None or value is False or value == [])}
-
-
 def _parameter(name: str, panel: str | None) -> inspect.Parameter:
     kind, help, how = OPTIONS[name]
-    how = {"metavar": "NAME", **how} if kind is not bool else how
+    how = {"metavar": "NAME", **how}
     option = typer.Option(option_of(name), help=help, rich_help_panel=panel, **{k: how[k] for k in how if k != "name"})
-    hint: Any = kind if kind is bool else kind | None
-    default = False if kind is bool else None
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
+    annotation: Any = Annotated[kind | None, option]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 _OF_TWO_WORDS = "|".join(name for name in OPTIONS if "_" in name)  # no other word of a sentence looks like these
@@ -192,8 +161,6 @@ _IN_PYTHON = re.compile(
 def in_options(message: str) -> str:
     """Return a message about arguments of Python as one about options.
 
-    >>> in_options("a.csv, line 2: the state '1 ' begins with a blank. Name it so in states=[...].")
-    "a.csv, line 2: the state '1 ' begins with a blank. Name it so in --states."
     >>> in_options("Pass version='1'.")
     'Pass --version 1.'
     >>> in_options("solve: shared_seed must be an integer, got -1.")
@@ -209,16 +176,9 @@ def refuse(owner: str, given: dict[str, Any], why: str) -> None:
 
 
 def refuse_early(path: Path | None) -> None:
-    """Refuse before long work a file that could not be written after it; a pipe can be opened only once."""
-
-    class Enough(Exception):
-        pass
-
-    if path is not None and path.is_dir():
-        raise InvalidInput(f"{path}: is a directory. Name a file in it.")
-    if path is not None and (path.is_file() or not path.exists()):
-        with contextlib.suppress(Enough), replacing(path):
-            raise Enough
+    """Refuse before long work a file that could not be written after it."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        raise InvalidInput(f"{path}: cannot be written. Name a file in a folder that there is.")
 
 
 # --- objects ------------------------------------------------------------------------------------------------------
@@ -228,7 +188,7 @@ def parse_object(text: str) -> ObjectSpec:
     """Read ``id:key=value,key=value``; values are numbers, true, false, or else text.
 
     >>> dict(parse_object("garnet-v1:n_states=5e1,gamma=0.95").params)
-    {'n_states': 50, 'gamma': 0.95}
+    {'n_states': 50.0, 'gamma': 0.95}
     """
     id, _, listed = text.partition(":")
     params: dict[str, Json] = {}
@@ -244,19 +204,16 @@ def parse_object(text: str) -> ObjectSpec:
 
 
 def number_of(text: str) -> int | float | None:
-    """Read a number, and one such as 1.3e7 as the integer that it is; 1e+23 is how Python writes a float.
+    """Read a number.
 
-    >>> number_of("1e16"), number_of("13_000"), number_of("1e+23"), number_of("x")
-    (10000000000000000, 13000, 1e+23, None)
+    >>> number_of("1e16"), number_of("13_000"), number_of("x")
+    (1e+16, 13000, None)
     """
     with contextlib.suppress(ValueError):
         return int(text)
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    is_exact = "e" in text.lower() and "+" not in text and number.is_integer()
-    return int(Decimal(text)) if is_exact else number
+    with contextlib.suppress(ValueError):
+        return float(text)
+    return None
 
 
 def algorithm_named(text: str, given: dict[str, Any]) -> Any:
@@ -270,12 +227,6 @@ def algorithm_named(text: str, given: dict[str, Any]) -> Any:
         rule = parse_object(given["rule"])
         params["rule"] = {"id": rule.id, **rule.params}
     return build(ObjectSpec(spec.id, params))
-
-
-def promises_rho(algorithm: str) -> bool:
-    """Whether an algorithm, ``id:key=value``, has a rho; one that is not known is refused elsewhere."""
-    id = parse_object(algorithm).id
-    return id not in ALGORITHMS or "rho" in inspect.signature(ALGORITHMS[id]).parameters
 
 
 def is_log(text: str) -> bool:

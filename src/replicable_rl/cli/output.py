@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 import sys
-import textwrap
 from collections.abc import Sequence
 
 from replicable_rl.canonical import Json, json_text
@@ -40,12 +39,12 @@ def print_json(data: Json) -> None:
 def print_note(note: str) -> None:
     """Print what helps a reader and is no part of the result: nothing with ``--quiet``."""
     if not is_quiet():
-        print_all(_filled(note) if sys.stdout.isatty() else note)
+        print_all(note)
 
 
 def print_error(message: str) -> None:
-    """Print on standard error: in lines that a terminal has room for, on one line for a program."""
-    print(visible(_filled(message) if sys.stderr.isatty() else message), file=sys.stderr, flush=True)
+    """Print on standard error."""
+    print(visible(message), file=sys.stderr, flush=True)
 
 
 def text_width() -> int:
@@ -57,10 +56,3 @@ def drop_output() -> None:
     """Send what is left in the buffer nowhere; at exit it would raise again."""
     with contextlib.suppress(OSError):  # a captured stdout has no descriptor
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _filled(lines: str) -> str:
-    """Break lines between words; a path or a command that is longer stays whole."""
-    width = min(80, shutil.get_terminal_size().columns)
-    filled = (textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in lines.splitlines())
-    return "\n".join(filled)
