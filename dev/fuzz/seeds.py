@@ -12,7 +12,7 @@ from typing import Any
 import replicable_rl as rr
 from replicable_rl.audit.evidence import AuditSpec, audits_of
 from replicable_rl.canonical import json_text, parse_json, to_json
-from replicable_rl.runs import Claims, Drawn, Logged, ObjectSpec, RunFamily, RunSpec, Status, StatusCode
+from replicable_rl.runs import Claims, Drawn, Logged, ObjectSpec, RunFamily, RunSpec
 from replicable_rl.store import RunStore
 
 
@@ -77,7 +77,6 @@ def _write_plan(path: Path) -> None:
         "recorded": RunSpec(problem, algorithm, 7, Logged("ab" * 32)).to_json(),
         "proved": proved.to_json(),
         "measured": Claims((result.claim(),)).to_json(),
-        "status": Status(StatusCode.COMPLETED, "done").to_json(),
     }
     path.write_text(json_text(plan))
 
@@ -85,7 +84,7 @@ def _write_plan(path: Path) -> None:
 def _read_plan(path: Path) -> str:
     """Return all parts as text; what was read must come back the same from its own JSON."""
     data = parse_json(path.read_bytes())
-    readers: tuple[Any, ...] = (RunSpec, RunSpec, Claims, Claims, Status)
+    readers: tuple[Any, ...] = (RunSpec, RunSpec, Claims, Claims)
     parts = data.values() if isinstance(data, dict) else ()
     read = [reader.from_json(part) for reader, part in zip(readers, parts, strict=False)]
     keys = [getattr(one, "digest", "") for one in read]

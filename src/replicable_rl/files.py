@@ -167,10 +167,7 @@ def kind_in_file(path: Name) -> str | None:
 
 def _header(archive: zipfile.ZipFile) -> dict[str, Any]:
     """Return the header, and large integers in it as they are written."""
-    members = archive.infolist()
-    if archive.fp is None or sum(member.file_size for member in members) > archive.fp.seek(0, io.SEEK_END):
-        raise InvalidInput("it is larger unpacked, which no file of this library is.")  # and perhaps without end
-    if members[0].header_offset != 0:
+    if archive.infolist()[0].header_offset != 0:
         raise InvalidInput("it does not begin with its header.")  # half a run may end with the whole of a model
     header: dict[str, Any] = json.loads(archive.read(_HEADER))
     if header["schema"] != SCHEMA:
@@ -206,14 +203,6 @@ def check_regular(path: Name) -> Path:
         kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
         raise InvalidFile(f"{path}: is {kind}. Name another file.")
     return Path(name)
-
-
-def read_file(path: Name, most: int) -> bytes:
-    """Return the content of a regular file of at most so many bytes."""
-    with _explained(path, "read"), check_regular(path).open("rb") as stream:
-        if (size := os.fstat(stream.fileno()).st_size) > most:
-            raise InvalidFile(f"{path}: has {size} bytes, and at most {most} are read. Name another file.")
-        return stream.read(size)  # a reader sets aside as much memory as it is asked for
 
 
 @contextlib.contextmanager

@@ -138,9 +138,7 @@ class ObjectSpec:
     @classmethod
     def from_json(cls, data: Json) -> ObjectSpec:
         """Read the JSON form back."""
-        if not (isinstance(data, dict) and isinstance(data.get("id"), str) and isinstance(data.get("params"), dict)):
-            raise InvalidInput(f"ObjectSpec: expected an object with 'id' and 'params', got {shown(data)}.")
-        return cls(data["id"], {key: from_json(value) for key, value in data["params"].items()})
+        return from_record(cls, from_json(data))
 
 
 def check_objects(owner: str, **specs: object) -> None:
@@ -480,11 +478,8 @@ def freeze_array(name: str, output: Any) -> Any:
     if array.dtype.kind not in "iufb" or array.ndim == 0 or array.size == 0:
         raise InvalidInput(f"Run: {name} must be an array of numbers, got {shown(output)}.")
     is_float = array.dtype.kind == "f"
-    if array.dtype in (np.int64, np.float64):  # most are, and there are many runs
-        frozen = array + 0.0 if is_float else array.copy()
-    else:
-        with np.errstate(over="ignore"):  # refused below
-            frozen = array.astype(np.float64) + 0.0 if is_float else array.astype(np.int64)
+    with np.errstate(over="ignore"):  # refused below
+        frozen = array.astype(np.float64) + 0.0 if is_float else array.astype(np.int64)
     if is_float and np.isnan(frozen).any():
         raise InvalidInput(f"Run: {name} must hold numbers, got NaN. Find where the computation produced it.")
     if array.dtype != frozen.dtype and not np.array_equal(frozen, array):
@@ -681,14 +676,10 @@ class Status(Displayed):
     def __str__(self) -> str:
         return f"{self.code.value}: {self.sentence}"
 
-    def to_json(self) -> Json:
-        """Return the JSON form."""
-        return to_json(self)
 
-    @classmethod
-    def from_json(cls, data: Any) -> Status:
-        """Read the JSON form back."""
-        return from_record(Status, data)
+def status_from(data: Json) -> Status | None:
+    """Read back what `to_json` wrote of a status."""
+    return None if data is None else from_record(Status, data)
 
 
 UNSAID = Status(StatusCode.COMPLETED, "the code that ran does not say how it ended")  # no run ends without a word
@@ -1031,7 +1022,7 @@ class Run(Artifact):
         return {
             "spec": None if self.spec is None else self.spec.to_json(),
             "run": None if self.spec is None else self.spec.digest,
-            "status": None if self.status is None else self.status.to_json(),
+            "status": to_json(self.status),
             "claims": self.claims.to_json(),
             "samples": decimal(self.samples),
             "fingerprints": dict(self.fingerprints),
@@ -1054,7 +1045,7 @@ class Run(Artifact):
         spec = None if values["spec"] is None else RunSpec.from_json(values["spec"])
         run = Run.of(
             {name: level_of(name).decode(arrays[name]) for name in values["fingerprints"]},
-            status=None if values["status"] is None else Status.from_json(values["status"]),
+            status=status_from(values["status"]),
             claims=Claims.from_json(values["claims"], speaker(None if spec is None else spec.algorithm)),
             samples=None if values["samples"] is None else from_decimal("samples", values["samples"]),
             history={name: arrays[f"{HISTORY}{i}"] for i, name in enumerate(values["history"])},

@@ -41,10 +41,10 @@ from replicable_rl.runs import (
     Kept,
     Run,
     RunFamily,
-    Status,
     column_digest,
     level_of,
     speaker,
+    status_from,
 )
 from replicable_rl.wording import Displayed
 
@@ -199,7 +199,7 @@ class RunStore(Displayed):
 
     def damaged(self, how: str) -> InvalidFile:
         """Say that the file is not as it was written."""
-        return InvalidFile(f"{self.path or 'run store'}: the file is damaged ({how}). Restore it from a copy.")
+        return InvalidFile(f"{self.path}: is no run store, or the file is damaged ({how}). Restore it from a copy.")
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
@@ -208,11 +208,7 @@ class RunStore(Displayed):
             yield
         except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes what it cannot read, which has no code
             code = vars(error).get("sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-            if code == sqlite3.SQLITE_NOTADB:
-                raise InvalidFile(
-                    f"{self.path}: is no run store, for it is no SQLite file. Name another file."
-                ) from None
-            if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):  # the last: a table is not there
+            if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):  # or a table is not there
                 raise self.damaged(" ".join(str(error).split())) from None
             raise InvalidFile(
                 f"{self.path}: cannot be read or written now ({error}). Finished runs are kept: mend this, or copy "
@@ -386,8 +382,7 @@ def _row(connection: sqlite3.Connection, run: Run, documents_of: dict[Any, Docum
     shared = id(spec.problem), id(spec.algorithm), sampler, levels, columns, run.status, run.claims, id(run.made_with)
     if shared not in documents_of:
         family = _text(to_json(RunFamily(spec.problem, spec.algorithm, sampler)))
-        status = None if run.status is None else run.status.to_json()
-        about = _text([levels, columns, status, run.claims.to_json(), dict(run.made_with)])
+        about = _text([levels, columns, to_json(run.status), run.claims.to_json(), dict(run.made_with)])
         documents_of[shared] = _number(connection, family), _number(connection, about), _both(family, about)
     *numbers, documents = documents_of[shared]
     own = [
@@ -412,9 +407,8 @@ def _number(connection: sqlite3.Connection, text: str) -> int:
 def _shared(family: str, about: str) -> tuple[RunFamily, list[str], list[str], Run]:
     """Return what documents say: the family of a run, its levels and columns, and a run without what is its own."""
     runs, (levels, columns, status, claims, made_with) = from_record(RunFamily, parse_json(family)), parse_json(about)
-    ended = None if status is None else Status.from_json(status)
     claimed = Claims.from_json(claims, speaker(runs.algorithm))
-    return runs, levels, columns, Run(Fingerprints(), {}, ended, claimed, made_with=made_with)
+    return runs, levels, columns, Run(Fingerprints(), {}, status_from(status), claimed, made_with=made_with)
 
 
 @lru_cache(maxsize=256)

@@ -34,7 +34,7 @@ from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.audit.evidence import derived_seed
 from replicable_rl.audit.intervals import clopper_pearson
-from replicable_rl.canonical import Json
+from replicable_rl.canonical import Json, to_json
 from replicable_rl.diagnose.document import diagnosis_document
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
 from replicable_rl.logs import Dataset, Summary
@@ -160,7 +160,7 @@ class Diagnosis(Documented):
             "sample": {"kind": "recorded", "digest": self.data.sample.digest},
             "summary": self.summary.to_json(),
             "policy": dict(zip(process.state_names, actions, strict=True)),
-            "status": None if self.status is None else self.status.to_json(),
+            "status": to_json(self.status),
             "agreement": self.agreement.to_json(),
             "halves": self.halves.to_json(),
             "states": [dict(state._asdict()) for state in self.states],

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from replicable_rl import plotting
+from replicable_rl import plot
 from replicable_rl.audit import AuditResult, AuditSpec, audit_spec
 from replicable_rl.canonical import json_text
 from replicable_rl.errors import check_integer
@@ -142,7 +142,7 @@ class Experiment(ABC):
         """Judge the claims of the paper that the data is about."""
 
     @abstractmethod
-    def draw(self, data: Data) -> plotting.Figure:
+    def draw(self, data: Data) -> plot.Figure:
         """Draw the data."""
 
     def blocks(self, data: Data) -> list[Block]:
@@ -162,7 +162,7 @@ class Experiment(ABC):
 
     def save(self, data: Data, folder: Path) -> None:
         """Write the figure in three formats, and then the data as JSON."""
-        with plotting.styled():
-            plotting.save_all(self.draw(data), folder, self.name)
+        with plot.styled():
+            plot.save_all(self.draw(data), folder, self.name)
         content = {"title": self.paragraphs[0], "details": dict(data.details), "tables": dict(data.tables)}
         write_text(folder / f"{self.name}.json", json_text(content, indent=1, ascii=False))

@@ -28,7 +28,7 @@ from replicable_rl.experiments.experiment import (
 )
 from replicable_rl.files import write_text
 from replicable_rl.paper import cited
-from replicable_rl.plotting import FORMATS
+from replicable_rl.plot import FORMATS
 from replicable_rl.report import Block, Cell, Command, Heading, Mark, Table, Text, Tone
 from replicable_rl.store import RunStore
 from replicable_rl.wording import percent

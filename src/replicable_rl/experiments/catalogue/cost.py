@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from replicable_rl import plotting
+from replicable_rl import plot
 from replicable_rl.audit import AuditResult
 from replicable_rl.experiments.estimates import crossing, distinct, is_open, of_each, pairwise, where
 from replicable_rl.experiments.experiment import Data, Experiment, Row, Scale, Study, Verdict
@@ -33,9 +33,9 @@ GRIDS = ((3, 3), (3, 5), (5, 5), (7, 7), (9, 9))  # rows and columns
 CALLS = (15, 30, 60, 120, 240, 480, 1920)  # m by N^2: where agreement was seen to rise from 0.6 to 0.95
 _OF_A_GRID = of_each(len(GRIDS))  # so that the m of all grids hold at once
 _LINES = (  # column, label, colour, dash, and by how many points the label is moved up
-    ("printed", "theorem, as printed", plotting.RED, "--", 7),
-    ("tight", "theorem, tight", plotting.RED, "-", -7),
-    ("plain", "accuracy alone", plotting.GREEN, "-", 0),
+    ("printed", "theorem, as printed", plot.RED, "--", 7),
+    ("tight", "theorem, tight", plot.RED, "-", -7),
+    ("plain", "accuracy alone", plot.GREEN, "-", 0),
 )
 
 
@@ -106,21 +106,19 @@ class Cost(Experiment):
             ),
         ]
 
-    def draw(self, data: Data) -> plotting.Figure:
+    def draw(self, data: Data) -> plot.Figure:
         """Draw the agreement on every grid, and what is needed for the target as the grids grow."""
-        figure, ((left, right),) = plotting.panels((12.0, 4.9), 1, 2, gridspec_kw={"width_ratios": [1.0, 1.15]})
+        figure, ((left, right),) = plot.panels((12.0, 4.9), 1, 2, gridspec_kw={"width_ratios": [1.0, 1.15]})
         points = data.tables["points"]
         for k, grid in enumerate(distinct(points, "grid")):
             rows = where(points, grid=grid)
             label = f"{grid}, N = {rows[0]['pairs_sa']}"
-            plotting.banded(
-                left, rows, "calls", "agreement", colour=plotting.COLOURS[k], marker=plotting.MARKERS[k], label=label
-            )
-        plotting.logarithmic(left)
+            plot.banded(left, rows, "calls", "agreement", colour=plot.COLOURS[k], marker=plot.MARKERS[k], label=label)
+        plot.logarithmic(left)
         left.set(ylim=(0.35, 1.02), xlabel="calls m per iteration", title="Agreement on growing grids")
         left.set_ylabel("pairs with identical value functions")
         left.legend(loc="lower right", fontsize=9)
-        plotting.dotted(left, 1.0 - RHO, "1 − ρ")
+        plot.dotted(left, 1.0 - RHO, "1 − ρ")
         _growth(right, data)
         return figure
 
@@ -181,23 +179,23 @@ def slope_text(row: Row) -> str:
     return f"slope {with_interval(row['slope'], row['slope_low'], row['slope_high'], 2)}"
 
 
-def _growth(panel: plotting.Axes, data: Data) -> None:
+def _growth(panel: plot.Axes, data: Data) -> None:
     needed, slopes = data.tables["needed"], data.tables["slopes"]
     xs = [row["pairs_sa"] for row in needed]
     for name, label, colour, dash, up in _LINES:
         ys = [row[name] for row in needed]
         panel.plot(xs, ys, color=colour, linestyle=dash)
         text = f"{label}\nslope {where(slopes, samples=name)[0]['slope']:.2f}"
-        plotting.remark(panel, text, (xs[-1], ys[-1]), shift=(7, up), color=colour)
+        plot.remark(panel, text, (xs[-1], ys[-1]), shift=(7, up), color=colour)
     rows = [row for row in needed if row["measured"] is not None]
     for row in rows:
         ends = row["measured_low"] or row["measured"], row["measured_high"] or row["measured"]
-        panel.plot([row["pairs_sa"]] * 2, ends, color=plotting.BLUE, linewidth=2.2, alpha=0.6)
-        panel.plot(row["pairs_sa"], row["measured"], "o", color=plotting.BLUE, markersize=7)
+        panel.plot([row["pairs_sa"]] * 2, ends, color=plot.BLUE, linewidth=2.2, alpha=0.6)
+        panel.plot(row["pairs_sa"], row["measured"], "o", color=plot.BLUE, markersize=7)
     if rows:
         text, end = f"measured\n{slope_text(slopes[0])}", (rows[-1]["pairs_sa"], rows[-1]["measured"])
-        plotting.remark(panel, text, end, shift=(7, -6), color=plotting.BLUE)
-    plotting.logarithmic(panel)
+        plot.remark(panel, text, end, shift=(7, -6), color=plot.BLUE)
+    plot.logarithmic(panel)
     panel.set_yscale("log")
     panel.set_xlim(xs[0] / 1.2, xs[-1] * 3.6)
     panel.set_xticks(xs, [str(x) for x in xs])

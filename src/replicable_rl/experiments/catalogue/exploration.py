@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from replicable_rl import plotting
+from replicable_rl import plot
 from replicable_rl.audit import AuditResult
 from replicable_rl.experiments.estimates import pairwise, proportion, where, written
 from replicable_rl.experiments.experiment import Data, Experiment, Row, Scale, Study, Verdict
@@ -111,9 +111,9 @@ class Exploration(Experiment):
             ),
         ]
 
-    def draw(self, data: Data) -> plotting.Figure:
+    def draw(self, data: Data) -> plot.Figure:
         """Draw RepRMAX beside R-max, the 2 x 2, and the problem built against a fixed threshold."""
-        figure, axes = plotting.panels((10.0, 7.6), 2, 2, sharey=True)
+        figure, axes = plot.panels((10.0, 7.6), 2, 2, sharey=True)
         rows = data.tables["agreement"]
         for panel, variant in zip(axes[0], ENDS, strict=True):
             curves = where(rows, part="grid", variant=variant)
@@ -148,14 +148,14 @@ def _more_often(claim: str, measured: str, ours: Row, theirs: Row) -> Verdict:
     return Verdict.judged(claim, "alg:repmax", measured, yes=yes, no=no, rests_on=[ours, theirs])
 
 
-def _curves(panel: plotting.Axes, curves: dict[str, list[Row]]) -> None:
+def _curves(panel: plot.Axes, curves: dict[str, list[Row]]) -> None:
     for k, (label, rows) in enumerate(curves.items()):
         if rows:
-            style = {"colour": plotting.COLOURS[k], "marker": plotting.MARKERS[k], "label": label}
-            plotting.banded(panel, rows, "episodes", "agreement", linestyle="--" if "fixed" in label else "-", **style)
-    plotting.logarithmic(panel)
+            style = {"colour": plot.COLOURS[k], "marker": plot.MARKERS[k], "label": label}
+            plot.banded(panel, rows, "episodes", "agreement", linestyle="--" if "fixed" in label else "-", **style)
+    plot.logarithmic(panel)
     panel.set(ylim=(-0.03, 1.05), xlabel="episodes m per round", ylabel="pairs that are identical")
-    plotting.dotted(panel, 1.0 - PROMISE["rho"], "1 − ρ", x=0.9, above=False)
+    plot.dotted(panel, 1.0 - PROMISE["rho"], "1 − ρ", x=0.9, above=False)
     panel.legend(loc="best", fontsize=9, frameon=True, framealpha=0.9, edgecolor="none")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl import plotting
+from replicable_rl import plot
 from replicable_rl.audit import AuditResult
 from replicable_rl.experiments.estimates import shares, transition_probabilities, where, written
 from replicable_rl.experiments.experiment import SHARED_SEED, Data, Experiment, Row, Scale, Study, Verdict
@@ -27,7 +27,7 @@ EPSILON, DELTA, RHO = 0.1, 0.001, 0.2
 SURE = 0.8  # the probability of the likeliest output that is called one answer
 RPVI, PLAIN = "rPVI", "Phased Q-learning"
 SEARCHED = 32  # each goal is as likely as the other: one of them is missed once in 2**31 searches
-_GOALS = {"left": plotting.BLUE, "right": plotting.ORANGE}
+_GOALS = {"left": plot.BLUE, "right": plot.ORANGE}
 
 
 class Figure1(Experiment):
@@ -104,19 +104,19 @@ class Figure1(Experiment):
             ),
         ]
 
-    def draw(self, data: Data) -> plotting.Figure:
+    def draw(self, data: Data) -> plot.Figure:
         """Draw one row for each grid: its map, then both runs of both algorithms."""
         maps = data.details["maps"]
         ratios = {"height_ratios": [1.15, 1.0]}
-        figure, axes = plotting.panels((13.0, 5.5), len(maps), 5, room=0.96, gridspec_kw=ratios)
+        figure, axes = plot.panels((13.0, 5.5), len(maps), 5, room=0.96, gridspec_kw=ratios)
         for line, (problem, layout) in zip(axes, maps.items(), strict=True):
             labels, runs = Labels(layout=tuple(layout)), where(data.tables["runs"], problem=problem)
-            plotting.draw_map(line[0], labels, {}, goals=tuple(_GOALS.values()))
-            texts = [(problem, "30 % slip sideways", plotting.GREY)]
+            plot.draw_map(line[0], labels, {}, goals=tuple(_GOALS.values()))
+            texts = [(problem, "30 % slip sideways", plot.GREY)]
             for panel, run in zip(line[1:], runs, strict=True):
                 policies = [_actions(data, run, sample) for sample in (run["sample"], 3 - run["sample"])]
                 differing = {s for s, actions in enumerate(zip(*policies, strict=True)) if len(set(actions)) > 1}
-                plotting.draw_map(panel, labels, dict(enumerate(policies[0])), differing, goals=tuple(_GOALS.values()))
+                plot.draw_map(panel, labels, dict(enumerate(policies[0])), differing, goals=tuple(_GOALS.values()))
                 ends = " ".join(f"{side} {percent(round(run[side], 3))}" for side in _GOALS)
                 colour = _GOALS[max(_GOALS, key=lambda side: float(run[side]))]
                 texts.append((f"{run['algorithm']}, sample {run['sample']}", f"ends {ends}", colour))

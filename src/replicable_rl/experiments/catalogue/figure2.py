@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from replicable_rl import plotting
+from replicable_rl import plot
 from replicable_rl.audit import AuditResult
 from replicable_rl.experiments.estimates import distinct, pairwise, shares, where, written
 from replicable_rl.experiments.experiment import SHARED_SEED, Data, Experiment, Row, Scale, Study, Verdict
@@ -88,20 +88,20 @@ class Figure2(Experiment):
             judged += [judge(curves)._replace(claim=f"{claim} ({grid})") for claim, judge in _CLAIMS.items()]
         return judged
 
-    def draw(self, data: Data) -> plotting.Figure:
+    def draw(self, data: Data) -> plot.Figure:
         """Draw the paper's two panels and the third it should have had, one row for each grid."""
         points, theory = data.tables["points"], data.tables["theory"]
-        figure, axes = plotting.panels((11.5, 3.5 * len(theory) + 0.7), len(theory), 3, sharex=True, sharey=True)
+        figure, axes = plot.panels((11.5, 3.5 * len(theory) + 0.7), len(theory), 3, sharex=True, sharey=True)
         for line, theorem in zip(axes, theory, strict=True):
             for panel, column in zip(line, _PANELS, strict=True):
                 _curves(panel, where(points, problem=theorem["problem"]), column)
             line[0].set_ylabel(f"{theorem['problem']}\n(N = {theorem['pairs']} pairs)")
-            times = plotting.power(float(theorem["calls"]) / BASE)
-            below = {"ha": "right", "va": "bottom", "color": plotting.GREY, "fontsize": 9}
-            plotting.remark(line[2], f"the theorem asks for ×{times}", (0.98, 0.03), "axes fraction", **below)
+            times = plot.power(float(theorem["calls"]) / BASE)
+            below = {"ha": "right", "va": "bottom", "color": plot.GREY, "fontsize": 9}
+            plot.remark(line[2], f"the theorem asks for ×{times}", (0.98, 0.03), "axes fraction", **below)
         for panel, (title, meaning) in zip(axes[0], _PANELS.values(), strict=True):
             panel.set_title(f"{title}\n", fontsize=12)
-            plotting.remark(panel, meaning, (0, 1.02), "axes fraction", va="bottom")
+            plot.remark(panel, meaning, (0, 1.02), "axes fraction", va="bottom")
         for panel in axes[-1]:
             panel.set_xlabel("calls per iteration, multiples of m = 13 000")
         axes[0, 1].legend(loc="upper right")
@@ -223,13 +223,13 @@ def _range(rows: Sequence[Row], name: str) -> str:
     return interval(min(row[name] for row in rows), max(row[name] for row in rows))
 
 
-def _curves(panel: plotting.Axes, rows: Sequence[Row], column: str) -> None:
+def _curves(panel: plot.Axes, rows: Sequence[Row], column: str) -> None:
     for k, rho_sq in enumerate(distinct(rows, "rho_sq")):
-        style = {"colour": plotting.COLOURS[k], "marker": plotting.MARKERS[k], "label": f"$ρ_{{SQ}}$ = {rho_sq:g}"}
-        plotting.banded(panel, where(rows, rho_sq=rho_sq), "multiple", column, **style)
+        style = {"colour": plot.COLOURS[k], "marker": plot.MARKERS[k], "label": f"$ρ_{{SQ}}$ = {rho_sq:g}"}
+        plot.banded(panel, where(rows, rho_sq=rho_sq), "multiple", column, **style)
     if column != "unique_share":
-        plotting.dotted(panel, 1.0 - RHO, "1 − ρ")
-    plotting.logarithmic(panel)
+        plot.dotted(panel, 1.0 - RHO, "1 − ρ")
+    plot.logarithmic(panel)
     panel.xaxis.set_major_formatter("×{x:g}")
     panel.set_ylim(-0.02, 1.04)
 

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from replicable_rl import plotting
+from replicable_rl import plot
 from replicable_rl.audit import AuditResult
 from replicable_rl.experiments.estimates import SHORT_NAMES, crossing, is_open, of_each, pairwise, where, written
 from replicable_rl.experiments.experiment import Data, Experiment, Row, Scale, Study, Verdict
@@ -27,13 +27,13 @@ CALLS = {  # in powers of ten, and more densely where values and models pass the
     VALUE: (10**2, 10**3, 10**4, 10**5, 150_000, 10**6, 5 * 10**6, 10**8),
 }
 ENOUGH_PAIRS = 50  # that never differ, to say that two levels do not
-_CROSS = {"marker": "x", "markeredgecolor": plotting.ORANGE, "markersize": 9.0, "linestyle": "none"}
+_CROSS = {"marker": "x", "markeredgecolor": plot.ORANGE, "markersize": 9.0, "linestyle": "none"}
 _LOOK: dict[tuple[str, str], dict[str, Any]] = {
-    (MODEL, "model"): {"colour": plotting.BLUE, "marker": "o"},
-    (MODEL, "value"): {"colour": plotting.ORANGE, **_CROSS},
-    (MODEL, "policy"): {"colour": plotting.BLUE, "marker": "^", "linestyle": "--"},
-    (VALUE, "value"): {"colour": plotting.RED, "marker": "s"},
-    (VALUE, "policy"): {"colour": plotting.RED, "marker": "v", "linestyle": "--"},
+    (MODEL, "model"): {"colour": plot.BLUE, "marker": "o"},
+    (MODEL, "value"): {"colour": plot.ORANGE, **_CROSS},
+    (MODEL, "policy"): {"colour": plot.BLUE, "marker": "^", "linestyle": "--"},
+    (VALUE, "value"): {"colour": plot.RED, "marker": "s"},
+    (VALUE, "policy"): {"colour": plot.RED, "marker": "v", "linestyle": "--"},
 }
 
 
@@ -85,16 +85,16 @@ class Levels(Experiment):
             *(_cheaper(data, grid) for grid in GRIDS),
         ]
 
-    def draw(self, data: Data) -> plotting.Figure:
+    def draw(self, data: Data) -> plot.Figure:
         """Draw the agreement on each grid."""
-        figure, (axes,) = plotting.panels((11.5, 4.6), 1, len(GRIDS), sharey=True)
+        figure, (axes,) = plot.panels((11.5, 4.6), 1, len(GRIDS), sharey=True)
         for grid, panel in zip(GRIDS, axes, strict=True):
             for (algorithm, level), look in _LOOK.items():
                 rows = where(data.tables["agreement"], problem=grid, algorithm=algorithm, level=level)
-                plotting.banded(panel, rows, "samples", "agreement", label=f"{SHORT_NAMES[algorithm]}: {level}", **look)
+                plot.banded(panel, rows, "samples", "agreement", label=f"{SHORT_NAMES[algorithm]}: {level}", **look)
             panel.set(title=grid, ylim=(-0.03, 1.05), xlabel="samples of a run, in all")
-            plotting.logarithmic(panel)
-            plotting.dotted(panel, TARGET, f"{TARGET:g}")
+            plot.logarithmic(panel)
+            plot.dotted(panel, TARGET, f"{TARGET:g}")
         axes[0].set_ylabel("pairs that are identical")
         axes[0].legend(loc="lower right", fontsize=9)
         return figure

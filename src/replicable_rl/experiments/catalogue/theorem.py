@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from replicable_rl import plotting
+from replicable_rl import plot
 from replicable_rl.audit import AuditResult
 from replicable_rl.experiments import estimates
 from replicable_rl.experiments.estimates import SHORT_NAMES, distinct, transition_probabilities, where, written
@@ -99,25 +99,25 @@ class Theorem(Experiment):
                 judged += [_rho(called, theorem, rows), _epsilon(called, theorem, rows, algorithm == RPVI)]
         return judged
 
-    def draw(self, data: Data) -> plotting.Figure:
+    def draw(self, data: Data) -> plot.Figure:
         """Draw a line for every problem, algorithm and form, and what was found about it side by side."""
         rows = data.tables["theorems"]
         problems = distinct(rows, "problem")
         heights = [-_STEP * i - _BETWEEN * problems.index(row["problem"]) for i, row in enumerate(rows)]
-        figure, (axes,) = plotting.panels((10.5, 0.62 * -heights[-1] + 2.2), 1, len(_PANELS), sharey=True)
+        figure, (axes,) = plot.panels((10.5, 0.62 * -heights[-1] + 2.2), 1, len(_PANELS), sharey=True)
         for y, row in zip(heights, rows, strict=True):
             look, error = _look(row["algorithm"], row["form"]), row["worst_error"] / row["bound"]
             axes[0].plot(float(row["samples_a_run"]), y, **look)
             ends = row["disagreement_low"], row["disagreement_high"]
             axes[1].plot(ends, [y, y], color=look["color"], linewidth=1.8)
             axes[1].plot(row["disagreement"], y, **look)
-            plotting.remark(axes[1], f"{row['differ']} of {row['pairs']}", (ends[1], y), shift=(6, 0), fontsize=7.5)
+            plot.remark(axes[1], f"{row['differ']} of {row['pairs']}", (ends[1], y), shift=(6, 0), fontsize=7.5)
             axes[2].plot(max(error, _SMALLEST), y, **look | ({"marker": "<"} if error < _SMALLEST else {}))
         for panel in (axes[0], axes[2]):
-            plotting.logarithmic(panel)
-        plotting.bounded(axes[1], RHO, f"ρ = {RHO:g}")
+            plot.logarithmic(panel)
+        plot.bounded(axes[1], RHO, f"ρ = {RHO:g}")
         axes[1].set_xlim(-0.01, RHO + 0.02)
-        plotting.bounded(axes[2], 1.0, "promised")
+        plot.bounded(axes[2], 1.0, "promised")
         axes[2].set_xlim(_SMALLEST / 2, 5.0)
         for panel, (title, label) in zip(axes, _PANELS, strict=True):
             panel.set(title=title, xlabel=label)
@@ -205,7 +205,7 @@ def _epsilon(called: str, theorem: str, rows: Sequence[Row], is_policy: bool) ->
 
 
 def _look(algorithm: str, form: str) -> dict[str, Any]:
-    colour, (marker, filled) = plotting.COLOURS[list(LEVELS).index(algorithm)], _SHAPES[form]
+    colour, (marker, filled) = plot.COLOURS[list(LEVELS).index(algorithm)], _SHAPES[form]
     face = colour if filled else "white"
     return {"color": colour, "marker": marker, "linestyle": "none", "markersize": 5.5, "markerfacecolor": face}
 
