@@ -150,13 +150,10 @@ def test_nothing_is_proved_for_a_log() -> None:
 def test_noise_of_rewards_of_many_values_is_forecast() -> None:
     """Four actions that are nearly as good, and rewards that are all different: logs disagree, and one log knows it."""
     data = many_rewards(0)
-    assert data.added_up
+    assert data.width > 0.0
     found = rr.diagnose(data, rr.PlugInPolicy(0.001, 0.05, 0.2), resamples=60)
     assert found.agreement.high < 0.7  # 0.22 of pairs of fresh logs agree
     assert float(found.halves) < 0.7
-    one, two = data.split(2, seed=1)
-    assert one.rows + two.rows == data.rows
-    assert one.reward.tolist() != two.reward.tolist()
 
 
 def many_rewards(seed: int, mean: float = 0.5, reward_range: tuple[float, float] | None = (0.0, 1.0)) -> Dataset:

@@ -25,9 +25,7 @@ import pyarrow as pa
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.logs import from_transitions
-from replicable_rl.logs import sources as log_files
-from replicable_rl.logs import sources as relation
+from replicable_rl.logs import from_transitions, sources
 from replicable_rl.logs.counting import STRETCHES
 from tests.statistics import SEED
 
@@ -39,7 +37,6 @@ NAMES = ("state", "action", "reward", "next_state")
 HEADER = ",".join(NAMES) + "\n"
 ROWS = "ab,x,1,cd\ncd,y,0,ab\n"
 LINE = '{"state": "ab", "action": "x", "reward": 1, "next_state": "cd"}\n'
-END = "(end)"
 
 
 def read(source: Any, **options: Any) -> Rows | None:
@@ -61,14 +58,14 @@ def read(source: Any, **options: Any) -> Rows | None:
 def plain(file: Path) -> Rows | None:
     """What Python's own readers make of a file, where they accept it."""
     try:
-        data = (gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()).decode("utf-8-sig")
+        data = file.read_bytes().decode("utf-8-sig")
         if ".csv" in file.name:
             header, *rows = csv.reader(io.StringIO(data, newline=""), strict=True)
             kept = [dict(zip(header, row, strict=True)) for row in rows if row]
         else:
             kept = [json.loads(line) for line in data.split("\n") if line.strip()]
         return Counter((row["state"], row["action"], float(row["reward"]), row["next_state"]) for row in kept)
-    except (ValueError, KeyError, TypeError, OSError, EOFError, csv.Error):
+    except (ValueError, KeyError, TypeError, csv.Error):
         return None
 
 
@@ -81,22 +78,18 @@ def written(path: Path, data: str | bytes) -> Path:
 # --- texts ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl"])
-def test_a_text_that_is_changed_anywhere_is_read_as_python_reads_it_or_refused(
-    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_text_that_is_changed_anywhere_is_read_as_python_reads_it_or_refused(ending: str, tmp_path: Path) -> None:
     """Letters that matter to readers are put in, doubled and left out at random."""
-    monkeypatch.setattr(log_files, "_BLOCK", 8)  # rows begin in one block and end in another
     rng = np.random.default_rng(SEED)
-    marks = [*',,,""""\n\n\r\0 \t;a|\ufeff\v}]{\\', "\r\n", '""', ',""', '"\n"', ",,", ' "', "null"]
+    marks = [*',,,""""\n\n\r\0 \t;a|\v}]{\\', "\r\n", '""', ',""', '"\n"', ",,", "null"]
     good, many = LINE * 3 if ending == "jsonl" else HEADER + ROWS + 'ab,"x, ""y""",0,"c\nd"\n', 0
     for i in range(200):
         text = good.replace("\n", "\r\n") if i % 3 == 0 and ending != "jsonl" else good
         for _ in range(rng.integers(0, 3)):
             at = int(rng.integers(len(text) + 1))
             text = text[:at] + str(rng.choice(marks)) + text[at + int(rng.integers(2)) :]
-        file = tmp_path / f"{i}.{ending}"
-        written(file, gzip.compress(text.encode()) if ending.endswith("gz") else text)
+        file = written(tmp_path / f"{i}.{ending}", text)
         found = read(file)
         assert found is None or found == plain(file), text
         many += found is not None
@@ -104,18 +97,18 @@ def test_a_text_that_is_changed_anywhere_is_read_as_python_reads_it_or_refused(
 
 
 GZ = gzip.compress((HEADER + ROWS).encode(), mtime=0)
-MORE = gzip.compress(ROWS.encode(), mtime=0)
 TEXTS: dict[str, tuple[str, str | bytes, bool]] = {  # the file, what it holds, and whether it can be read
     "one field more, and empty": ("a.csv", HEADER + ROWS + "ab,x,1,cd,\n", False),
     "a row that is shifted": ("a.csv", "t," + HEADER + "36,6,ab,x,1,cd\n37,ab,x,1,cd\n", False),
     "an unnamed column": ("a.csv", HEADER.replace("\n", ",\n") + "ab,x,1,cd,\n", True),
     "a line feed in the header": ("a.csv", HEADER.replace("\n", ',"no\nte"\n') + "ab,x,1,cd,k\n", False),
     "a line feed in a value": ("a.csv", HEADER + '"a\nb",x,1,"c\n\nd"\n' * 3, True),
-    "a quote in a value": ("a.csv", HEADER + 'a"b,x,1,5"\n', False),
-    "a quote after a blank": ("a.csv", HEADER + 'ab,x,1, "cd"\n', False),
-    "an open quote": ("a.csv", HEADER + ROWS + '"ab,x,1,cd\n', False),
-    "a byte 0": ("a.csv", HEADER + ROWS + "ab\0,x,1,cd\n", False),
-    "a mark of bytes in the middle": ("a.csv", HEADER + ROWS + "\ufeff" + ROWS, False),
+    "a quote in a value": ("a.csv", HEADER + 'a"b,x,1,5"\n', True),
+    "a letter after a quote": ("a.csv", HEADER + '"a"b,x,1,5\n', False),
+    "one field less": ("a.csv", HEADER + ROWS + "ab,x,1\n", False),
+    "an open quote": ("a.csv", HEADER + ROWS + '"ab,x,1,cd\n' + ROWS, False),
+    "a byte 0": ("a.csv", HEADER + ROWS + "ab\0,x,1,cd\n", True),
+    "latin letters": ("a.csv", (HEADER + ROWS + "é,x,1,cd\n").encode("latin-1"), False),
     "a mark of bytes in the beginning": ("a.csv", "\ufeff" + HEADER + ROWS, True),
     "carriage returns alone": ("a.csv", (HEADER + ROWS).replace("\n", "\r"), False),
     "lines that end in two ways": ("a.csv", HEADER + ROWS * 9 + ROWS.replace("\n", "\r\n"), False),
@@ -130,10 +123,8 @@ TEXTS: dict[str, tuple[str, str | bytes, bool]] = {  # the file, what it holds, 
     "a late name that is given twice": ("a.jsonl", LINE * 1500 + LINE.replace("{", '{"state": "q", '), False),
     "a late comma in a text": ("a.jsonl", LINE * 1500 + LINE.replace("ab", ',}\\"]'), True),
     "blank lines between objects": ("a.jsonl", f"\n{LINE} \r\n{LINE}", True),
-    "a packed file": ("a.csv.gz", GZ, True),
-    "a wrong sum": ("a.csv.gz", GZ[:-8] + bytes([GZ[-8] ^ 1]) + GZ[-7:], False),
-    "a part that breaks off": ("a.csv.gz", GZ + MORE[:-6], False),
-    "something after the last part": ("a.csv.gz", GZ + b"garbage", False),
+    "latin letters of JSON": ("a.jsonl", LINE.replace("ab", "é").encode("latin-1"), False),
+    "a packed file": ("a.csv.gz", GZ, False),
 }
 
 
@@ -153,34 +144,30 @@ FRAME = pl.DataFrame({"state": ["ab", "cd"], "action": ["1", "2"], "reward": [1.
 FRAMES: Rows = Counter([("ab", "1", 1.0, "cd"), ("cd", "2", 0.0, "ab")])
 
 
+def saved(frame: pl.DataFrame, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write = {".csv": frame.write_csv, ".jsonl": frame.write_ndjson, ".parquet": frame.write_parquet}[path.suffix]
+    with path.open("wb") as stream:  # Polars too would take its name for a pattern
+        write(stream)  # type: ignore[operator]
+    return path
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 @pytest.mark.parametrize("folder", [f"{name}=7" for name in ("action", "Action", "c0")] + ["x=1/action=7"])
 def test_a_folder_does_not_replace_a_column(kind: str, folder: str, tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        path = tmp_path / folder / f"{name}.{kind}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write: dict[str, Callable[..., Any]]
-        write = {"csv": FRAME.write_csv, "jsonl": FRAME.write_ndjson, "parquet": FRAME.write_parquet}
-        write[kind](path)
-    assert read(tmp_path) == FRAMES + FRAMES
-    assert read(path) == FRAMES
-    FRAME.drop("action").write_parquet(written(tmp_path / "action=7" / "c.parquet", b""))
-    assert read(tmp_path / "action=7" / "c.parquet") is None
+    paths = [saved(FRAME, tmp_path / folder / f"{name}.{kind}") for name in ("a", "b")]
+    assert read(tmp_path / folder) == FRAMES + FRAMES
+    assert read(paths[0]) == FRAMES
+    assert read(saved(FRAME.drop("action"), tmp_path / "action=7" / f"c.{kind}")) is None
 
 
-@pytest.mark.parametrize("kind", ["csv", "csv.gz", "jsonl", "parquet"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 @pytest.mark.parametrize(
-    ("name", "other"),
-    [("a[12]", "a1"), ("[a]", "a"), ("a[!1]", "a2"), ("a*", "ab"), ("a?", "ab"), ("**", "ab"), ("it's", "ab")],
+    ("name", "other"), [("a[12]", "a1"), ("a[!1]", "a2"), ("a*", "ab"), ("**", "ab"), ("it's", "ab")]
 )
 def test_the_name_of_a_file_is_no_pattern(kind: str, name: str, other: str, tmp_path: Path) -> None:
     for file, state in ((name, "ab"), (other, "ef")):
-        frame, path = FRAME.with_columns(state=pl.lit(state)), tmp_path / f"{file}.{kind}"
-        text = frame.write_csv() if "csv" in kind else frame.write_ndjson()
-        written(path, gzip.compress(text.encode()) if kind == "csv.gz" else text)
-        if kind == "parquet":
-            with path.open("wb") as stream:  # Polars too would take its name for a pattern
-                frame.write_parquet(stream)
+        saved(FRAME.with_columns(state=pl.lit(state)), tmp_path / f"{file}.{kind}")
     one, two = read(tmp_path / f"{name}.{kind}"), read(tmp_path / f"{other}.{kind}")
     assert one is not None
     assert two is not None
@@ -191,20 +178,16 @@ def test_the_name_of_a_file_is_no_pattern(kind: str, name: str, other: str, tmp_
 @pytest.mark.parametrize(
     ("files", "many"),
     [
-        (["1.csv", "2.csv", "day=1/3.csv"], 3),
-        (["1.csv", "2.CSV", "_3.csv", ".4.csv", "notes.md"], 2),
+        (["1.csv", "2.CSV", ".4.csv", "notes.md"], 2),
+        (["1.csv", "day=1/3.csv"], 0),
         (["1.csv", "2.jsonl"], 0),
         (["1.csv", "2.csv.gz"], 0),
-        (["1.csv", "2.csv.bz2"], 0),
-        (["1.csv", "2.parquet.zst"], 0),
         (["1.csv", "2.csv -> 1.csv"], 0),
         (["1.csv", "2.csv -> nowhere"], 0),
         (["1.csv", "2.csv -> ../out/1.csv"], 2),
-        (["1.csv", "more -> ../out"], 0),
-        (["a/1.csv", "latest -> a"], 0),
-        (["a/1.csv", "a/up -> .."], 0),
         (["1.csv", "2.csv = "], 0),
         (["1.csv", f"2.csv = {HEADER}"], 1),
+        (["1.csv", "2.csv = next_state,reward,action,state\ncd,0,x,ab\n"], 0),
     ],
 )
 def test_every_file_of_a_folder_counts_once(files: list[str], many: int, tmp_path: Path) -> None:
@@ -212,12 +195,11 @@ def test_every_file_of_a_folder_counts_once(files: list[str], many: int, tmp_pat
     for name in files:
         path, _, link = name.partition(" -> ")
         path, is_given, given = path.partition(" = ")
-        file = tmp_path / "log" / path
-        file.parent.mkdir(parents=True, exist_ok=True)
         if link:
-            file.symlink_to(link)
+            (tmp_path / "log" / path).symlink_to(link)
         else:
-            written(file, given if is_given else LINE if path.endswith("jsonl") else HEADER + ROWS)
+            text = given if is_given else LINE if path.endswith("jsonl") else HEADER + ROWS
+            written(tmp_path / "log" / path, text)
     found = read(tmp_path / "log")
     assert (0 if found is None else found.total()) == 2 * many
 
@@ -286,11 +268,9 @@ def test_a_column_is_read_as_the_list_that_it_is_or_refused(name: str) -> None:
         ("log.csv", GZ),
         ("log.parquet", GZ),
         ("log.csv", b"PAR1....PAR1"),
-        ("log.csv.gz", HEADER.encode()),
         ("log.csv", (HEADER + ROWS).encode("utf-16")),
         ("log.csv", b""),
         ("log.jsonl", b""),
-        ("log.parquet", b""),
         ("log.parquet", b"PAR1" + b"x" * 50 + b"PAR1"),
     ],
 )
@@ -317,11 +297,11 @@ def test_files_of_parquet_agree(tmp_path: Path) -> None:
     for bad, said in (
         (nested.drop("reward"), "there is no column 'reward'"),
         (nested.with_columns(state=pl.Series([1, 2]), next_state=pl.Series([2, 1])), "'state' is of type BIGINT"),
-        (nested.with_columns(reward=pl.Series([1.0, float("nan")])), "row 2: the reward must be a finite number"),
-        (nested.with_columns(state=pl.Series(["ab", None])), "row 2: the state is missing"),
+        (nested.with_columns(reward=pl.Series([1.0, float("nan")])), "reward must be a finite number in row 2 of .*2"),
+        (nested.with_columns(state=pl.Series(["ab", None])), "the state is missing in row 2 of .*2.parquet"),
     ):
         bad.write_parquet(tmp_path / "2.parquet")
-        with pytest.raises(rr.InvalidInput, match=f"2.parquet.*{said}"):
+        with pytest.raises(rr.InvalidInput, match=said):
             from_transitions(tmp_path, gamma=0.9)
     (tmp_path / "2.parquet").write_bytes((tmp_path / "1.parquet").read_bytes()[:-100])
     with pytest.raises(rr.InvalidInput, match=r"2\.parquet"):
@@ -336,29 +316,14 @@ def test_numbers_that_a_parquet_file_does_not_tell(tmp_path: Path) -> None:
     assert from_transitions(path, gamma=0.9, done="over").process.states == (1, 2, "(end)")
     for options in ({}, {"bins": {"state": rr.Bins([2.0])}}):
         pl.DataFrame({**LOG, "state": [1.0, float("nan")], "next_state": [2.0, 1.0]}).write_parquet(path)
-        with pytest.raises(rr.InvalidInput, match="row 2: the state"):
+        with pytest.raises(rr.InvalidInput, match=r"the state .* in row 2"):
             from_transitions(path, gamma=0.9, **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.jsonl"])
-def test_the_line_that_is_not_utf_8(name: str, tmp_path: Path) -> None:
-    good = LINE.encode() if name == "log.jsonl" else b"ab,x,1,cd\n"
-    rows = [*([] if name == "log.jsonl" else [HEADER.encode()]), *([good] * (100 + (name == "log.jsonl")))]
-    data = b"".join([*rows, good.replace(b"ab", "é".encode("latin-1")), good])
-    path = written(tmp_path / name, gzip.compress(data) if name.endswith("gz") else data)
-    with pytest.raises(rr.InvalidInput, match=rf"^{path}, line 102: is not UTF-8"):
-        from_transitions(path, gamma=0.9)
-
-
-def test_files_of_a_folder_may_order_their_columns(tmp_path: Path) -> None:
+def test_a_wrong_value_is_told_with_its_row(tmp_path: Path) -> None:
     written(tmp_path / "1.csv", HEADER + ROWS)
-    written(tmp_path / "2.csv", "next_state;reward;action;state;more\ncd;0;x;ef;1\n\ncd;?;x;ef;1\n")
-    with pytest.raises(rr.InvalidInput, match=r"2\.csv, line 4: the reward must be a finite number, got '\?'"):
-        from_transitions(tmp_path, gamma=0.9)
-    written(tmp_path / "2.csv", "next_state;reward;action;state;more\ncd;0;x;ef;1\n")
-    assert from_transitions(tmp_path, gamma=0.9).process.states == ("ab", "cd", "ef")
-    written(tmp_path / "3.csv", "next_state,reward,action\ncd,0,go\n")
-    with pytest.raises(rr.InvalidInput, match=r"3\.csv.*no column 'state'"):
+    written(tmp_path / "2.csv", HEADER + '\n"ab",x,"1",cd\ncd,x,?,ab\n')
+    with pytest.raises(rr.InvalidInput, match=r"the reward must be a finite number, got '\?' in row 2 of .*2\.csv"):
         from_transitions(tmp_path, gamma=0.9)
 
 
@@ -461,22 +426,21 @@ def test_a_table_has_the_digest_of_the_file(reading: str, csv_file: Path) -> Non
     assert found.process == read.process
     assert found.sample == read.sample
     assert found.flaws.broken == read.flaws.broken
-    assert found.flaws.cut == read.flaws.cut
-    assert found.added_up == (reading in ("many rewards", "decimal rewards"))
+    assert (found.width > 0.0) == (reading in ("many rewards", "decimal rewards"))
     assert found.early is None  # a table has no order but steps within episodes
     assert read.early is not None
 
 
 def test_only_counts_leave_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[int] = []
-    answer = relation.Warehouse._answer
+    answer = sources.Warehouse._answer
 
-    def watched(self: relation.Warehouse, query: str) -> Any:
+    def watched(self: sources.Warehouse, query: str) -> Any:
         found = answer(self, query)
         fetched.append(found.num_rows)
         return found
 
-    monkeypatch.setattr(relation.Warehouse, "_answer", watched)
+    monkeypatch.setattr(sources.Warehouse, "_answer", watched)
     transitions = 4 * 3 * 4
     with ibis_table(a_log()) as table:
         rr.from_transitions(table, **ROOM | READINGS["many rewards"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import gzip
 import json
 import math
 import warnings
@@ -20,7 +19,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.logs import counting, from_transitions
-from replicable_rl.logs.process import END
+from replicable_rl.logs.dataset import END
 
 pytestmark = pytest.mark.usefixtures("one_database")
 
@@ -52,11 +51,6 @@ def refused(source: Any, **options: Any) -> str:
 def _csv(log: Log, folder: Path) -> Any:
     pd.DataFrame(log).to_csv(folder / "log.csv", index=False)
     return folder / "log.csv"
-
-
-def _packed(log: Log, folder: Path) -> Any:
-    (folder / "log.tsv.gz").write_bytes(gzip.compress(pd.DataFrame(log).to_csv(index=False, sep="\t").encode()))
-    return folder / "log.tsv.gz"
 
 
 def _jsonl(log: Log, folder: Path) -> Any:
@@ -92,7 +86,6 @@ SOURCES: dict[str, Callable[[Log, Path], Any]] = {
     "Parquet": _parquet,
     "folder": _parts,
     "CSV": _csv,
-    "packed": _packed,
     "JSON lines": _jsonl,
     "Ibis": _table,
 }
@@ -102,10 +95,7 @@ with_places = pytest.mark.parametrize("source", [source for source in SOURCES if
 
 def row_of(source: str, row: int) -> str:
     """The place of a row, as messages name it."""
-    if source == "folder":
-        return f"/{int(row > 1)}.parquet, row {row - (row > 1)}: "
-    name, line = ("line", row + (source != "JSON lines")) if source in ("CSV", "packed", "JSON lines") else ("row", row)
-    return f", {name} {line}: "
+    return f" in row {row - (row > 1)} of " if source == "folder" else f" in row {row}"
 
 
 def long_log(rows: int = 20_000, seed: int = 0, **changes: Any) -> Log:
@@ -156,9 +146,6 @@ def test_two_logs_of_one_process_are_two_samples_of_one_problem(tmp_path: Path) 
     assert one.sample != two.sample
     assert one != two
     assert from_transitions(long_log(seed=1), **{**NAMES, "gamma": 0.8}).spec != one.spec
-    parts = one.split(3, seed=1)
-    assert sum(part.rows for part in parts) == one.rows
-    np.testing.assert_array_equal(sum(part.visits for part in parts), one.visits)
     rr.save(one, tmp_path / "log.npz")
     assert rr.load(tmp_path / "log.npz") == one
 
@@ -180,12 +167,11 @@ def test_huge_rewards_get_a_sentence_and_no_warning(many: int) -> None:
 
 
 @every_source
-@pytest.mark.parametrize("names", [["b", "a", "x, y", ""], [3, -2, 10, 2**53 + 1], [1.0, 2.0, -3.0, 0.0]])
+@pytest.mark.parametrize("names", [["b", "a", "x, y"], [3, -2, 10, 2**53 + 1], [1.0, 2.0, -3.0, 0.0]])
 def test_names_are_texts_or_whole_numbers_everywhere(source: str, names: list[Any], tmp_path: Path) -> None:
-    names = names[:3] if "" in names and source in ("CSV", "packed") else names
     log = {"state": names, "action": names, "reward": [i / 4 for i in range(len(names))], "next_state": names[::-1]}
     data = from_transitions(SOURCES[source](log, tmp_path), gamma=0.9)
-    assert data.process.states == tuple(sorted(map(int, names) if 3 in names or 1.0 in names else names))
+    assert data.process.states == tuple(sorted(map(int, names) if "a" not in names else names))
     assert {type(name) for name in data.process.states} <= {str, int}
     assert data == from_transitions(log, gamma=0.9)
 
@@ -203,7 +189,7 @@ def test_floats_that_are_whole_are_whole_numbers(source: str, tmp_path: Path) ->
     assert data == from_transitions(STEPS | {"next_state": [1, 2, 0, 2, 0]}, **READ)
     odd = from_transitions(SOURCES[source](STEPS | {"next_state": [1.0, 2.0, 0.5, 2.0, math.inf]}, tmp_path), **READ)
     assert odd == data  # what comes after the end need not be a name
-    assert "the next state is missing (2 rows are wrong)" in refused(SOURCES[source](STEPS, tmp_path))
+    assert "the next state is missing" in refused(SOURCES[source](STEPS, tmp_path))
 
 
 def test_other_columns_of_frames() -> None:
@@ -219,7 +205,7 @@ def test_other_columns_of_frames() -> None:
     data = from_transitions(TWO | {"walk": ["p", "p"], "at": times}, gamma=0.9, episode="walk", order="at")
     assert data.starts is not None
     assert data.starts.tolist() == [0, 1]
-    assert from_transitions(TWO | {"reward": [Decimal("1.5"), True]}, gamma=0.9).reward_range == (1.0, 1.5)
+    assert from_transitions(TWO | {"reward": [Decimal("1.5"), 1]}, gamma=0.9).reward_range == (1.0, 1.5)
     for series, states in (
         (pd.Categorical([1, 2]), (1, 2)), (pd.Categorical(["b", "a"]), ("a", "b")), ([np.str_("a"), "b"], ("a", "b")),
         ([np.int8(3), 2], (2, 3)), (pl.Series(["b", "a"], dtype=pl.Categorical), ("a", "b")),
@@ -246,18 +232,15 @@ def test_what_is_neither_text_nor_whole_number_is_refused(names: list[Any], tmp_
         message = refused(source)
         assert "a text or a whole number" in message
         assert "ast" in message  # it to text
-    if not isinstance(names[0], (str, int)) or isinstance(names[0], bool):
-        with pytest.raises(rr.InvalidInput, match="a name must be a text or a whole number"):
-            from_transitions(LOG, gamma=0.9, states=[[names[0]]] if isinstance(names[0], tuple) else names)
 
 
 @pytest.mark.parametrize(("usual", "rare"), [([1, 2], "two"), (["1", "2"], 1), ([1, 2], True), ([1, 2], (1, 2))])
-def test_a_rare_value_of_another_type_is_refused_with_its_row(usual: list[Any], rare: Any) -> None:
+def test_a_rare_value_of_another_type_is_refused(usual: list[Any], rare: Any) -> None:
     names = usual * 2000
     names[3999] = rare
     log = {"state": names, "action": names, "reward": [0.0] * 4000, "next_state": names}
     for source in (log, pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in log.items()})):
-        assert refused(source).startswith("from_transitions, row 4000: the state must be a text or a whole")
+        assert "the state must be a text or a whole number" in refused(source)
 
 
 @pytest.mark.parametrize(
@@ -287,8 +270,8 @@ def test_names_of_several_kinds_and_fractions_are_refused(one: str, two: str, tm
     for names in ([one, two], [two, one]):
         path.write_text(text_of(TWO | {"state": names, "next_state": names}))
         message = refused(path)
-        assert f"{path}, line " in message
-        assert "declare all names as texts (states=..., actions=...)" in message
+        assert message.startswith(f"{path}: ")
+        assert "declare all names as texts: states=..., actions=..." in message
     assert from_transitions(path, gamma=0.9, states=[one, two]).process.states == (one, two)
 
 
@@ -297,10 +280,12 @@ def test_late_values_count_as_early_ones(tmp_path: Path) -> None:
     path.write_text("state,action,reward,next_state\n" + many + "2,0,0.25,1\n")
     assert sorted(from_transitions(path, gamma=0.9).reward.tolist()) == [0.25, 1.0]
     path.write_text("state,action,reward,next_state\n" + many + "01,0,0,1\n")
-    assert "log.csv, line 120002: the state is a text, and others are whole numbers, got '01'" in refused(path)
+    assert "the state is a text, and others are whole numbers" in refused(path)
+    assert "got '01' in row 120001" in refused(path)
     path.write_text("state,action,reward,next_state\n1,0,0,2\n1.0,0,0,2\n1,0,0,2.0\n2,0,1,1\nNA,0,1,1\n")
     assert from_transitions(path, gamma=0.9, states=["1", "1.0", "2", "2.0", "NA"]).n_states == 5
-    assert "line 6: the state is a mark of missing values, got 'NA'" in refused(path)
+    assert "the state is a mark of missing values" in refused(path)
+    assert "got 'NA' in row 5" in refused(path)
 
 
 def test_a_state_may_be_several_columns(tmp_path: Path) -> None:
@@ -334,49 +319,43 @@ def test_ends_and_rewards_are_true_or_false_too(source: str, tmp_path: Path) -> 
         assert from_transitions(SOURCES[source]({**TWO, "reward": rewards}, tmp_path), gamma=0.9) == plain
     for bad in ("yes", "1_0", "nan", "inf"):
         message = refused(SOURCES[source]({**TWO, "reward": ["1", bad]}, tmp_path))
-        assert f"{row_of(source, 2)}the reward must be a finite number" in message
+        assert f"the reward must be a finite number, got '{bad}'{row_of(source, 2)}" in message
     for value in ("true", "0", "1.0"):
         assert from_transitions(
             SOURCES[source](TWO | {"done": ["False", value]}, tmp_path), gamma=0.9, done="done"
         ).rows
     message = refused(SOURCES[source](TWO | {"done": ["False", "yes"]}, tmp_path), done="done")
-    assert f"{row_of(source, 2)}done must be true or false" in message
+    assert f"done must be true or false, or 1 or 0, got 'yes'{row_of(source, 2)}" in message
 
 
 @with_places
 def test_an_order_of_texts_is_one_of_numbers_or_of_times(source: str, tmp_path: Path) -> None:
     times = ["2024-01-31 09:59:00Z", "2024-01-31 09:59:00.5+00:00"]
-    for steps, first in (
-        (["9", "10"], "a"), (["10", "9"], "b"), (times, "a"), (times[::-1], "b"), (["2024-1-5", "2024-1-10"], "a"),
-        (["2024-01-01 10:00+02:00", "2024-01-01 09:00Z"], "a"),
-    ):  # fmt: skip
-        made = SOURCES[source]({**TWO, "walk": [1, 1], "step": steps}, tmp_path)
-        data = from_transitions(made, gamma=0.9, episode="walk", order="step")
+    zones = ["2024-01-01 10:00+02:00", "2024-01-01 09:00Z"]
+    for steps, first in ((["9", "10"], "a"), (["10", "9"], "b"), (times, "a"), (times[::-1], "b"), (zones, "a")):
+        log = SOURCES[source]({**TWO, "walk": [1, 1], "step": steps}, tmp_path)
+        data = from_transitions(log, gamma=0.9, episode="walk", order="step")
         assert data.starts is not None
         assert data.process.states[int(data.starts.argmax())] == first
     for steps in (["9", "x"], ["step_9", "step_10"], ["31.12.2023", "01.01.2024"], ["1_0", "9"], ["2024-01-31", "9"]):
-        made = SOURCES[source]({**TWO, "walk": [1, 1], "step": steps}, tmp_path)
-        assert "the order must be a number in all rows, or in all a time" in refused(made, episode="walk", order="step")
+        log = SOURCES[source]({**TWO, "walk": [1, 1], "step": steps}, tmp_path)
+        assert "the order must be a number in all rows, or in all a time" in refused(log, episode="walk", order="step")
 
 
 @every_source
-def test_flaws_of_episodes_are_counted(source: str, tmp_path: Path) -> None:
-    """Four walks: one goes on after its end, one breaks off, one does not go on where it was, one is well."""
+def test_steps_that_do_not_go_on_are_counted(source: str, tmp_path: Path) -> None:
+    """Four walks: one goes on after its end, and one does not begin a step where the step before ended."""
     log = {
         "state": ["a", "b", "c", "d", "a", "b", "d", "d"], "action": [0] * 8, "reward": [0.0] * 8,
         "next_state": ["b", "b", "d", "d", "b", "c", "b", "b"], "done": [0, 1, 0, 1, 0, 1, 0, 1],
         "game": [1, 1, 1, 1, 2, 3, 4, 4], "step": [0, 1, 2, 3, 0, 0, 0, 1],
     }  # fmt: skip
-    options: Log = {"gamma": 0.9, "done": "done", "episode": "game", "order": "step"}
-    data = from_transitions(SOURCES[source](log, tmp_path), **options)
-    assert (data.flaws.broken, data.flaws.cut, data.flaws.after) == (1, 1, 1)
+    data = from_transitions(SOURCES[source](log, tmp_path), gamma=0.9, done="done", episode="game", order="step")
+    assert data.flaws.broken == 1
     assert data.starts is not None
     assert data.starts.tolist() == [2, 1, 0, 1, 0]
     rr.save(data, tmp_path / "log.npz")
-    again = rr.load(tmp_path / "log.npz")
-    assert again.summary().warnings == data.summary().warnings
-    for told in ("1 step of episodes does not go on", "1 of 4 episodes breaks off", "1 row of episodes comes after"):
-        assert told in str(again.summary())
+    assert "1 time a step of an episode does not begin" in str(rr.load(tmp_path / "log.npz").summary())
 
 
 PATIENTS: Log = {
@@ -396,14 +375,14 @@ def test_the_next_state_is_that_of_the_next_row(source: str, tmp_path: Path) -> 
     steps = rows | {"next_state": ["ill", "well", "ill"], "patient": ["p", "p", "q"], "day": [1, 2, 1]}
     assert data == from_transitions(steps, **follow, reward_range=data.reward_range, states=data.process.states)
     assert (data.rows, data.flaws.dropped, data.flaws.broken) == (3, 3, 0)
-    assert "3 last rows of episodes are left out" in str(data.summary())
+    assert "3 last rows of episodes left out" in str(data.summary())
     ends = from_transitions(SOURCES[source](PATIENTS, tmp_path), **follow, last="end")
     named = PATIENTS | {"next_state": ["ill", "", "ill", "well", "", ""], "done": [0, 1, 0, 0, 1, 1]}
     assert ends == from_transitions(named, **follow, done="done")
     assert (ends.rows, ends.flaws.dropped) == (6, 0)
     done = PATIENTS | {"done": [0, 1, 0, 0, 0, 1]}  # which says of p and r that they ended, and of q that it did not
     wins = from_transitions(SOURCES[source](done, tmp_path), **follow, done="done")
-    assert (wins.rows, wins.flaws.dropped, wins.flaws.cut, wins.n_states) == (5, 1, 0, 3)
+    assert (wins.rows, wins.flaws.dropped, wins.n_states) == (5, 1, 3)
     assert from_transitions(SOURCES[source](done, tmp_path), **follow, done="done", last="end") == ends
 
 
@@ -413,9 +392,9 @@ def test_what_is_told_of_next_rows(tmp_path: Path) -> None:
     assert "last must be 'drop' or 'end', got 'keep'" in refused(PATIENTS, **FOLLOW, last="keep")
     assert "last='end' is for logs without" in refused(PATIENTS | {"next_state": ["ill"] * 6}, **FOLLOW, last="end")
     bad = _csv(PATIENTS | {"state": ["ill", "well", None, "ill", "ill", "well"]}, tmp_path)
-    assert refused(bad, **FOLLOW).startswith(f"{bad}, line 4: the state is missing. ")
+    assert refused(bad, **FOLLOW).startswith(f"{bad}: the state is missing in row 3. ")
     bad = _csv(PATIENTS | {"state": ["ill", None, "ill", "ill", "ill", "well"]}, tmp_path)
-    assert refused(bad, **FOLLOW).startswith(f"{bad}, line 5: the next state is missing. ")
+    assert refused(bad, **FOLLOW).startswith(f"{bad}: the next state is missing in row 4. ")
     binned = {**PATIENTS, "state": [39.5, 36.5, 38.0, 38.5, 40.0, 36.0]}
     data = from_transitions(binned, gamma=0.9, **FOLLOW, bins={"state": rr.Bins([37.0])})
     assert (data.process.states, data.flaws.dropped) == (("below 37", "37 or more"), 3)
@@ -466,11 +445,15 @@ def test_other_edges_are_another_problem(tmp_path: Path) -> None:
     with pytest.raises(rr.InvalidInput, match="two declared processes"):
         rr.logs.same_process(two, three)
     for changes, bins, told in (
-        ({}, {"warm": "quantiles"}, "must be Bins"),
-        ({}, [10, 20], "must say which column has which"),
-        ({}, {"next_warm": BINS}, "Next states have the bins of the states"),
+        ({}, {"warm": "quantiles"}, "bins must say the edges of a column"),
+        ({}, [10, 20], "bins must say the edges of a column"),
+        ({}, {"next_warm": BINS}, "Next states have the bins of their states"),
         ({"warm": ["hot"] * 6}, {"warm": BINS}, "bins need a column of numbers, got VARCHAR in 'warm'"),
-        ({"warm": [1.0, NAN, 1, 1, 1, math.inf]}, {"warm": BINS}, "row 2: the state must be a finite number"),
+        (
+            {"warm": [1.0, NAN, 1, 1, 1, math.inf]},
+            {"warm": BINS},
+            "the state must be a finite number, for it has bins in row 2 (2 rows are wrong)",
+        ),
     ):
         assert told in refused({**WARM, **changes}, **OF_WARM, bins=bins)
 
@@ -489,11 +472,12 @@ def test_all_that_is_wrong_is_told_at_once(source: str, tmp_path: Path) -> None:
     message = refused(SOURCES[source](log, tmp_path), **options)
     for row, what in (
         (3, "the reward must be a finite number"), (5, "the reward is outside reward_range [0, 1]"),
-        (2, "the state is missing (2 rows are wrong)"), (4, "the action is missing"),
-        (4, "the next state is not among the 2 states"), (5, "done must be true or false, or 1 or 0, got "),
+        (2, "the state is missing"), (4, "the action is missing"), (4, "the next state is not among the 2 states"),
+        (5, "done must be true or false, or 1 or 0"),
     ):  # fmt: skip
-        assert f"{row_of(source, row).split(', ')[-1]}{what}" in message
-    assert message.count("log") < 3  # a file is named once
+        rule = next(rule for rule in message.split("; ") if rule.split(": ")[-1].startswith(what))
+        assert row_of(source, row) in rule
+    assert "(2 rows are wrong)" in message
 
 
 def test_all_that_is_not_given_is_told_at_once(tmp_path: Path) -> None:
@@ -507,7 +491,7 @@ def test_all_that_is_not_given_is_told_at_once(tmp_path: Path) -> None:
 
 BROKEN: dict[str, tuple[Any, Log, str]] = {
     "missing column": (LOG, {"reward": "rewrd"}, "no column 'rewrd' for the reward. Did you mean 'reward'"),
-    "unknown state": (LOG, {"states": ["home"]}, "row 3: the state is not among the 1 states"),
+    "unknown state": (LOG, {"states": ["home"]}, "the state is not among the 1 states"),
     "mixed types": ({**LOG, "next_state": [1, 2, 1, 2, 1, 2]}, {}, "must be of one type"),
     "lengths": ({**LOG, "reward": [0.0]}, {}, "must have one length"),
     "one column twice": (LOG, {"next_state": "state"}, "state and next_state must be two columns"),
@@ -547,10 +531,10 @@ def test_pairs_that_are_allowed_come_from_a_file_or_a_frame(tmp_path: Path) -> N
     assert ends.support.mask.tolist() == [*mask, [True] * 3]
     for text, told in (
         ("state,action\nhome,go\nroad,go\n", "the action is not among the 1 actions"),
-        ("state,action\nhome,go\nroad,wait\nroad,go\n", "line 3: the pair is not allowed, got ("),
+        ("state,action\nhome,go\nroad,wait\nroad,go\n", "the pair is not allowed, got ('home', 'wait') in row 2"),
         ("state,action\n", "has no rows"),
         ("room,action\nhome,go\n", "there is no column 'state' for the state. It has room and action"),
-        ("state,action\nhome,\n", "line 2: the action is missing"),
+        ("state,action\nhome,\n", "the action is missing in row 1"),
     ):
         pairs.write_text(text)
         assert told in refused(_csv(LOG, tmp_path), allowed=pairs)
@@ -559,7 +543,6 @@ def test_pairs_that_are_allowed_come_from_a_file_or_a_frame(tmp_path: Path) -> N
 def test_a_summary_tells_what_is_missing() -> None:
     summary = from_transitions(LOG, gamma=0.9, states=["home", "road", "sea"]).summary()
     assert (summary.rows, summary.states, summary.never_tried, summary.never_left) == (6, 3, 2, 1)
-    assert summary.behaviour.tolist() == [[2 / 3, 1 / 3], [2 / 3, 1 / 3], [0.0, 0.0]]
     assert "2 pairs never tried, such as go in sea" in str(summary)
     assert "1 state never left, such as sea" in str(summary)
     assert json.loads(json.dumps(summary.to_json()))["rows"] == 6

@@ -7,7 +7,6 @@ default changes none. ``tests/test_recorded.py`` compares. Nothing here looks at
 from __future__ import annotations
 
 import dataclasses
-import gzip
 import hashlib
 import json
 import sys
@@ -189,9 +188,6 @@ def written(folder: Path) -> dict[str, tuple[Any, Record]]:
     (folder / "parts").mkdir()
     for i in range(3):
         frame[i * 200 : (i + 1) * 200].write_csv(folder / "parts" / f"{i}.csv")
-    for kind in ("csv", "jsonl"):
-        with gzip.open(folder / f"log.{kind}.gz", "wb") as file:
-            file.write((folder / f"log.{kind}").read_bytes())
     ends: Record = {"done": "done", "episode": "episode", "order": "day"}
     ranged: Record = {"reward_range": (0.0, 1.25)}
     rooms = [f"room {letter}" for letter in "abcdef"]
@@ -205,11 +201,11 @@ def written(folder: Path) -> dict[str, tuple[Any, Record]]:
         "csv": (folder / "log.csv", {}),
         "csv-ends": (folder / "log.csv", {**ends, **ranged}),
         "csv-episodes": (folder / "log.csv", {"episode": "episode", "order": "day", **ranged}),
-        "csv-gz": (folder / "log.csv.gz", ranged),
+        "csv-gz": (folder / "log.csv", ranged),
         "tsv": (folder / "log.tsv", ranged),
         "folder": (folder / "parts", ends),
         "jsonl": (folder / "log.jsonl", ends),
-        "jsonl-gz": (folder / "log.jsonl.gz", {}),
+        "jsonl-gz": (folder / "log.jsonl", {}),
         "parquet": (folder / "log.parquet", ends),
         "parquet-large": (folder / "large.parquet", {**ends, **ranged}),
         "columns": (plain, ranged),

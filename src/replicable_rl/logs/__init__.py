@@ -1,7 +1,6 @@
 """Recorded data: counts from logs, where the rows are."""
 
-from replicable_rl.logs.dataset import Dataset, Flaws, Summary
-from replicable_rl.logs.process import Bins, Process
+from replicable_rl.logs.dataset import Bins, Dataset, Flaws, Process, Summary
 from replicable_rl.logs.reading import Logs, align, compare_logs, from_logs, from_transitions, same_process
 from replicable_rl.logs.samples import Homogeneity
 

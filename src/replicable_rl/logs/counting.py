@@ -20,16 +20,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, shown
-from replicable_rl.logs.dataset import NO_FLAWS, Flaws
-from replicable_rl.logs.process import EXACT, WHOLE, Bins, Declared, Label
-from replicable_rl.logs.sources import NOTHING, PARTS, WRITTEN, Relation, sort_of, the
+from replicable_rl.logs.dataset import EXACT, NO_FLAWS, WHOLE, Bins, Declared, Flaws, Label
+from replicable_rl.logs.sources import NOTHING, PARTS, WRITTEN, Relation, quoted, sort_of, the
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -42,18 +41,12 @@ _MOST_SEARCHED = 10_000  # names that are wrong, among which the first row is se
 _HALF = 2.0**30  # sums of parts of this size fit 64 bits, for 2**32 rows
 _WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,14})\.0")
 _NUMBER = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+e)(e?[-+]?[0-9]+)?", re.IGNORECASE)
-_MISSING = ("", "NA", "N/A", "NULL", "null", "NaN", "nan")  # in text files
-_ORDERS = (  # texts of an order are numbers, all of them, or times
-    "CASE WHEN NOT contains(o, '_') THEN TRY_CAST(o AS DECIMAL(38, 9)) END",
-    "CASE WHEN regexp_matches(o, '^[0-9]{4}[-/]') THEN TRY_CAST(o AS TIMESTAMPTZ) END",
-)
-_MENDS = {
-    "below 2**": "cast all to text, or bin them (bins=...)",
-    "others are": "write all alike, or declare all names as texts (states=..., actions=...)",
-    "is no text": "declare all names as texts (states=..., actions=...)",
-    "is a mark": "declare it (states=..., actions=...) if it is a name",
-    "outside reward_range": "widen reward_range",
-}
+_MISSING = {"NA", "N/A", "NULL", "null", "NaN", "nan"}  # in text files
+_AS_TEXTS = "cast all to text, or declare all names as texts: states=..., actions=..."
+_DECIMAL = "CASE WHEN NOT contains(o, '_') THEN TRY_CAST(o AS DECIMAL(38, 9)) END"  # an order that is written
+_TIME = "CASE WHEN regexp_matches(o, '^[0-9]{4}-') THEN TRY_CAST(o AS TIMESTAMPTZ) END"
+
+Read = tuple[Any, str]  # what a written value stands for, or None, and the rule that the value breaks
 
 
 class Wrong(NamedTuple):
@@ -166,10 +159,7 @@ class Count:
                 value, kind = columns.sql(name), kinds[name]
                 if use in ("reward", "order") and sort_of(kind) == "text" and not self.log.place:
                     rule = f"must be a column of numbers{' or times' * (use == 'order')}, got {kind} in {name!r}"
-                    raise InvalidInput(
-                        f"{self.log.name}: {the(use)} {rule}: every database reads texts by rules of its own. Convert "
-                        "it there."
-                    )
+                    raise InvalidInput(f"{self.log.name}: {the(use)} {rule}. Cast it in the database.")
                 read = {"reward": _reward, "done": _truth}.get(use)
                 query = read(value, kind) if read else _finite(value) if sort_of(kind) == "float" else value
                 chosen.append(f"{query} AS {use[0]}")
@@ -203,18 +193,12 @@ class Count:
             yield value if bins is None else _bin(_as_number(value, kind), bins)
 
     def _order(self) -> str:
-        """Return how an order is compared: texts are numbers, all of them, or times; without one, rows are in order."""
+        """Return how an order is compared: texts are numbers, or times; without an order, rows are in theirs."""
         if not self.has_order:
             return "i"
         if sort_of(self.log.kinds[self.columns.of("order")[0]]) not in ("text", "written"):
             return "o"
-        texts, *read = self.log.ask(f"SELECT COUNT(o), {', '.join(f'COUNT({query})' for query in _ORDERS)} FROM given")
-        best = int(np.argmax(read))
-        if read[best] < texts:
-            rule = "must be a number in all rows, or in all a time written like 2024-01-31 09:59"
-            condition = f"i IN (SELECT i FROM given WHERE o IS NOT NULL AND ({_ORDERS[best]}) IS NULL)"
-            self.wrong.append(Wrong("order", rule, texts - read[best], condition))
-        return _ORDERS[best]
+        return _DECIMAL if self.log.ask(f"SELECT COUNT({_DECIMAL}) FROM given")[0] else _TIME
 
     def _walk(self, order: str) -> None:
         """Define ``walked``: the rows with what comes before and after them in their episodes."""
@@ -287,24 +271,24 @@ class Count:
         flags = {
             "n": f"k = 1 AND NOT ({is_dropped})",
             "broken": "false" if self.follows else f"{known} AND NOT {over} AND ({differs})",
-            "cut": is_last if self.has_done and not self.follows else "false",
-            "after": over,
             "dropped": is_dropped,
             "tied": "place = ahead",
             "episode": "e IS NULL",
-            "order": "o IS NULL" if self.has_order else "false",
+            "order": "place IS NULL" if self.has_order else "false",
         }
         firsts = [f"f{i}" for i in range(len(pairs))]
         inner = [f"CASE WHEN k = 1 THEN {s} END AS {f}" for f, (s, _) in zip(firsts, pairs, strict=True)]
-        inner += [f"CASE WHEN {flag} THEN 1 ELSE 0 END AS {quoted}" for quoted, flag in _quoted(flags)]
-        sums = ", ".join(f"CAST(SUM({quoted}) AS BIGINT) AS {quoted}" for quoted, _ in _quoted(flags))
+        inner += [f"CASE WHEN {flag} THEN 1 ELSE 0 END AS {quoted(name)}" for name, flag in flags.items()]
+        sums = ", ".join(f"CAST(SUM({quoted(name)}) AS BIGINT) AS {quoted(name)}" for name in flags)
         keys = ", ".join(firsts)
         self.log.fetch("walks", f"SELECT {keys}, {sums} FROM (SELECT {', '.join(inner)} FROM walked) q GROUP BY {keys}")
-        totals = self.log.rows(f"SELECT {', '.join(f'SUM({quoted})' for quoted, _ in _quoted(flags))} FROM walks")[0]
+        totals = self.log.rows(f"SELECT {', '.join(f'SUM({quoted(name)})' for name in flags)} FROM walks")[0]
         total = {name: int(rows or 0) for name, rows in zip(flags, totals, strict=True)}
-        for use in ("episode", "order"):
-            if total[use]:
-                self.wrong.append(Wrong(use, "is missing", total[use], f"{use[0]} IS NULL"))
+        rules = {
+            "episode": "is missing",
+            "order": "must be a number in all rows, or in all a time such as 2024-01-31 09:59",
+        }
+        self.wrong += [Wrong(use, rule, total[use], f"{use[0]} IS NULL") for use, rule in rules.items() if total[use]]
         if total["tied"] and not self.wrong:
             raise InvalidInput(
                 f"{self.log.name}: the order {self.columns.of('order')[0]!r} must tell the rows of an episode apart, "
@@ -339,17 +323,15 @@ class Count:
         declared, bins = self.declared[table == "actions"], self.columns.bins_of(uses[0])
         if declared is None and len(p) == 1 and bins[0] is not None:
             declared = bins[0].labels  # also those that were not seen: all logs with these bins are of one process
-        readers = []
+        read: list[list[Read]] = []
         for i, columns in enumerate(zip(*(self.columns.of(use) for use in uses if self.columns.of(use)), strict=True)):
             texts = {label[i] if len(p) > 1 else label for label in declared or ()}
             kinds, needed = {self.log.kinds[name] for name in columns}, [value[i] for value in values if value[-1]]
-            readers.append(_reader(kinds, bins[i], needed, texts))
-        read = [[reader(part) for reader, part in zip(readers, value, strict=False)] for value in values]
-        rules = [
-            next((rule for _, rule in parts if rule), "") if value[-1] else ""
-            for parts, value in zip(read, values, strict=True)
-        ]
-        keys = [None if any(rule for _, rule in parts) else tuple(key for key, _ in parts) for parts in read]
+            read.append(_read([value[i] for value in values], kinds, bins[i], needed, texts))
+        rows = list(zip(*read, strict=True))
+        rules = [next((rule for _, rule in row if rule), "") for row in rows]
+        keys = [None if rule else tuple(key for key, _ in row) for row, rule in zip(rows, rules, strict=True)]
+        rules = [rule if value[-1] else "" for rule, value in zip(rules, values, strict=True)]
         label = {key: _label(key, bins) for key in keys if key is not None}
         labels = list(declared or ())
         if declared is None:
@@ -400,25 +382,21 @@ class Count:
         """Refuse a log with wrong rows: all classes of them in one sentence, each with its first row."""
         if not self.wrong:
             return
-        parts: list[str] = []
-        file = ""
+        parts, mends = [], ["Mend the rows", "leave them out"]
         for use, rule, rows, condition in self.wrong:
-            where, got = self.log.name, ""
+            what, _, mend = rule.partition("; ")
+            mends += [mend] * bool(mend)
+            where = ""
             if self.log.place and (row := self._first(condition)) is not None:
                 uses = ("state", "action") if use == "pair" else (use,)
                 values = [self.log.value(name, row) for each in uses for name in self.columns.of(each)]
-                where = self.log.place(row)
-                if any(value is not None and value == value and str(value).strip() for value in values):
-                    got = f", got {shown(values[0] if len(values) == 1 else tuple(values))}"
-            name, _, place = where.rpartition(", ")
-            parts.append(f"{place if name == file else where}: {the(use)} {rule}{got}")  # a file is named once
-            parts[-1] += f" ({rows} rows are wrong)" if rows > 1 else ""
-            file = name
-        mends = [f"Mend the row{'s or leave them' if len(parts) > 1 else ' or leave it'} out"]
-        mends += dict.fromkeys(mend for wrong in self.wrong for rule, mend in _MENDS.items() if rule in wrong.rule)
+                if any(value is not None and value == value for value in values):
+                    where = f", got {shown(values[0] if len(values) == 1 else tuple(values))}"
+                where += f" in {self.log.place(row)}"
+            parts.append(f"{the(use)} {what}{where}{f' ({rows} rows are wrong)' * (rows > 1)}")
         if any(wrong[:2] == ("next_state", "is missing") for wrong in self.wrong) and not self.has_done:
             mends.append("name the column that says where episodes end (done=...)")
-        raise InvalidInput(f"{'; '.join(parts)}. {', or '.join(mends)}.")
+        raise InvalidInput(f"{self.log.name}: {'; '.join(parts)}. {', or '.join(dict.fromkeys(mends))}.")
 
     def _first(self, condition: str) -> int | None:
         # DuckDB takes it from files of Parquet how large their numbers are, and these do not tell of NaN.
@@ -440,10 +418,6 @@ def _counts_of(names: Names, ids: NDArray[Any], rows: NDArray[Any]) -> Integers:
     return np.bincount(number + 1, rows.astype(np.int64), minlength=len(names.labels) + 1).astype(np.int64)[1:]
 
 
-def _quoted(flags: dict[str, str]) -> Iterator[tuple[str, str]]:
-    return ((f'"{name}"', flag) for name, flag in flags.items())
-
-
 def _same(one: str, parts: Sequence[str], other: str) -> str:
     """Return the condition that a value of a table of names is that of several parts."""
     return " AND ".join(f"{one}.p{i} IS NOT DISTINCT FROM {other}.{part}" for i, part in enumerate(parts))
@@ -455,56 +429,57 @@ def _label(key: Sequence[Any], bins: Sequence[Bins | None]) -> Label:
     return parts[0] if len(parts) == 1 else parts
 
 
-def _reader(
-    kinds: set[str], bins: Bins | None, values: Sequence[Any], declared: set[Label]
-) -> Callable[[Any], tuple[Any, str]]:
-    """Return what reads the values of a column: as text, whole number or number of a bin, with the rule it breaks."""
-    if bins is not None:
-        return lambda value: (value, "must be a finite number, for it has bins" if value is None else "")
+def _read(
+    values: Sequence[Any], kinds: set[str], bins: Bins | None, needed: Sequence[Any], declared: set[Label]
+) -> list[Read]:
+    """Return what the values of a column stand for: numbers of bins, texts, or whole numbers."""
     sorts = set(map(sort_of, kinds))
+    if bins is not None:
+        return [(value, "must be a finite number, for it has bins" * (value is None)) for value in values]
     if "text" in sorts:
-        return lambda value: (value, "is missing" if value is None else "")
+        return [(value, "is missing" * (value is None)) for value in values]
     if "written" in sorts:
-        return _reader_of_written(values, declared)
+        return _read_written(values, needed, declared)
     most = 2**24 if "FLOAT" in kinds else EXACT
-
-    def read(value: Any) -> tuple[Any, str]:
-        if value is None or value != value:
-            return None, "is missing"
-        if isinstance(value, float) and not (value.is_integer() and abs(value) < most):
-            return None, f"must be a text or a whole number below 2**{most.bit_length() - 1}"
-        return int(value), ""
-
-    return read
+    return [_read_number(value, most) for value in values]
 
 
-def _reader_of_written(values: Sequence[Any], declared: set[Label]) -> Callable[[Any], tuple[Any, str]]:
-    """Return what reads the names of a text file: whole numbers if all of them are, and texts otherwise."""
-    marks = {mark for mark in _MISSING if mark not in declared}
-    are_texts = any(isinstance(name, str) for name in declared)
-    names = [value for value in values if value is not None and value.strip() and value not in marks]
+def _read_number(value: Any, most: int) -> Read:
+    if value is None or value != value:
+        return None, "is missing"
+    if isinstance(value, float) and not (value.is_integer() and abs(value) < most):
+        return None, f"must be a text or a whole number below 2**{most.bit_length() - 1}; cast all to text, or bin them"
+    return int(value), ""
+
+
+def _read_written(values: Sequence[Any], needed: Sequence[Any], declared: set[Label]) -> list[Read]:
+    """Return the names of a text file: whole numbers if all of them are, and texts otherwise."""
+    marks = _MISSING - declared
+    if any(isinstance(name, str) for name in declared):
+        return [
+            (value, "is a mark of missing values" if value in marks else "is missing" * (value is None))
+            for value in values
+        ]
+    names = [value for value in needed if value is not None and value.strip() and value not in marks]
     whole = sum(map(_is_whole, names))
     texts = sum(not _is_whole(value) and _NUMBER.fullmatch(value) is None for value in names)
     wants_whole = bool(declared) or texts <= whole
+    return [_read_name(value, marks, wants_whole) for value in values]
 
-    def read(value: Any) -> tuple[Any, str]:
-        if value is None or not value.strip():
-            return None, "is missing"
-        if value in marks:
-            return None, "is a mark of missing values"
-        is_whole = _is_whole(value)
-        if are_texts:
-            return value, ""
-        if not is_whole and _NUMBER.fullmatch(value):
-            return None, "is no text and no whole number"
-        if is_whole != wants_whole:
-            return (
-                None,
-                f"is a {'whole number, and others are texts' if is_whole else 'text, and others are whole numbers'}",
-            )
-        return int(value.removesuffix(".0")) if is_whole else value, ""
 
-    return read
+def _read_name(value: str | None, marks: set[str], wants_whole: bool) -> Read:
+    if value is None or not value.strip():
+        return None, "is missing"
+    if value in marks:
+        return None, "is a mark of missing values; declare it if it is a name: states=..., actions=..."
+    is_whole = _is_whole(value)
+    if not is_whole and _NUMBER.fullmatch(value):
+        return None, f"is no text and no whole number; {_AS_TEXTS}"
+    if is_whole and not wants_whole:
+        return None, f"is a whole number, and others are texts; {_AS_TEXTS}"
+    if wants_whole and not is_whole:
+        return None, f"is a text, and others are whole numbers; {_AS_TEXTS}"
+    return int(value.removesuffix(".0")) if is_whole else value, ""
 
 
 def _is_whole(value: str) -> bool:

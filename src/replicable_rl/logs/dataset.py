@@ -1,41 +1,272 @@
-"""A recorded log as a problem: counts with n(s, a) of their own, and the digest that says which data they are."""
+"""A recorded log as a problem: counts with n(s, a) of their own, and the declared process that they are samples of.
+
+The process says the names, bins, discount and reward range, and holds no data. A name is a text or a whole number, and
+a tuple of these where a state has several columns. Columns of numbers are binned with declared edges: edges at the
+quantiles of a log would differ from log to log, and two logs of one process would be samples of two problems.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from replicable_rl.canonical import Json, array_digest, json_digest
-from replicable_rl.errors import InvalidInput, check_integer, check_numbers, shown
+from replicable_rl.canonical import Json, array_digest, json_digest, json_text
+from replicable_rl.errors import (
+    InvalidInput,
+    check_numbers,
+    did_you_mean,
+    is_masked,
+    shown,
+    whole_number,
+)
 from replicable_rl.files import Artifact, Parts
-from replicable_rl.logs.process import Process
 from replicable_rl.logs.samples import ALARM, Homogeneity, difference_of
-from replicable_rl.problem.source import Recorded, Support
-from replicable_rl.runs import Logged
+from replicable_rl.problem.source import Recorded, Support, check_initial
+from replicable_rl.problem.table import Labels
+from replicable_rl.runs import Logged, ObjectSpec
 from replicable_rl.sampling import EpisodeCounts, width_of
 from replicable_rl.sampling import sums as summed
-from replicable_rl.wording import Displayed, p_value, percent, plural
+from replicable_rl.wording import Displayed, p_value, percent, plural, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from replicable_rl.problem.table import Labels
-    from replicable_rl.runs import ObjectSpec
+END = "(end)"  # the name of the state in which an episode that is done stays
+EXACT = 2**53  # whole numbers below it are floats too
+WHOLE = re.compile("0|-?[1-9][0-9]{0,37}")  # as a text; 0 has no sign: two ways to write a name are never one
+_MOST_EDGES = 1000  # of a column: every one is a comparison for every row
+
+Label = Any  # a text, a whole number, or a tuple of them
+Declared = tuple[tuple[Label, ...] | None, tuple[Label, ...] | None]  # all states, and all actions, where given
 
 
-_PLACES = ("state", "action", "successor")
+@dataclass(frozen=True)
+class Bins:
+    """Bins of a numeric column, for ``from_transitions(..., bins={"temperature": rr.Bins([10, 20, 30])})``.
+
+    A bin is half open, [10, 20): a value on an edge belongs to the bin above it.
+
+    Parameters
+    ----------
+    edges : list of floats
+        Where one bin ends and the next begins, in increasing order. What is below the first and above the last has a
+        bin of its own.
+
+    Examples
+    --------
+    >>> Bins([10, 20, 30]).labels
+    ('below 10', '[10, 20)', '[20, 30)', '30 or more')
+    """
+
+    edges: Sequence[float]  # a tuple, whatever it was given as
+
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        edges = check_numbers("Bins", "edges", self.edges)
+        rising = edges.ndim == 1 and edges.size and np.isfinite(edges).all() and (edges[1:] > edges[:-1]).all()
+        if not rising or edges.size > _MOST_EDGES:
+            raise InvalidInput(
+                f"Bins: edges must be 1 to {_MOST_EDGES} finite numbers in increasing order, got {shown(self.edges)}."
+            )
+        object.__setattr__(self, "edges", tuple((edges + 0.0).tolist()))  # no -0.0, which is the same edge
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the bins, which become the names of states."""
+        names = [repr(edge).removesuffix(".0") for edge in self.edges]
+        inner = [f"[{low}, {high})" for low, high in pairwise(names)]
+        return (f"below {names[0]}", *inner, f"{names[-1]} or more")
+
+
+class Binned(NamedTuple):
+    """Which part of a state or an action is binned, and where the edges are; part of the identity of a process."""
+
+    use: str  # "state" or "action"
+    place: int
+    edges: tuple[float, ...]
+
+
+def bins_of(bins: Any, columns: Sequence[str]) -> dict[str, Bins]:
+    """Return the bins of columns; each must be a column of the states or of the actions."""
+    if bins is None:
+        return {}
+    if not isinstance(bins, Mapping) or not all(isinstance(edges, Bins) for edges in bins.values()):
+        rule = "bins must say the edges of a column, such as {'temperature': Bins([10, 20])}"
+        raise InvalidInput(f"from_transitions: {rule}, got {shown(bins)}. Edges are declared, never taken from data.")
+    unknown = [column for column in bins if column not in columns]
+    if unknown:
+        raise InvalidInput(
+            f"from_transitions: bins must name columns of states or actions, got {shown(unknown[0])}. Next states have "
+            "the bins of their states."
+        )
+    return dict(bins)
+
+
+@dataclass(frozen=True)
+class Process:
+    """Names of states and actions, discount, range of rewards, and the first state's distribution if it is declared.
+
+    ``ends`` says whether the last state is the one in which episodes that are done stay. ``bins`` says where the edges
+    of binned columns are: logs that are binned in two ways are of two processes. ``allowed`` says which actions each
+    state has, a row of truth values for every state; None: all.
+    """
+
+    states: tuple[Label, ...]
+    actions: tuple[Label, ...]
+    gamma: float
+    reward_range: tuple[float, float]
+    initial: tuple[float, ...] | None = None
+    ends: bool = False
+    bins: tuple[Binned, ...] = ()
+    allowed: tuple[tuple[bool, ...], ...] | None = None
+
+    __repr__ = short_repr
+
+    @cached_property  # names may be very many
+    def spec(self) -> ObjectSpec:
+        """The identity of the process: two logs of one process are two samples of one problem."""
+        names = json_digest([list(map(_to_json, self.states)), list(map(_to_json, self.actions))])
+        params: dict[str, Json] = {"names": names, "gamma": self.gamma, "reward_range": list(self.reward_range)}
+        if self.initial is not None:
+            params["initial"] = json_digest(list(self.initial))
+        if self.bins:
+            params["bins"] = [[use, place, list(edges)] for use, place, edges in self.bins]
+        if self.allowed is not None:
+            params["allowed"] = json_digest([list(row) for row in self.allowed])
+        return ObjectSpec("process", params | ({"ends": True} if self.ends else {}))
+
+    @cached_property
+    def state_names(self) -> tuple[str, ...]:
+        """The states as texts, no two alike: what people read everywhere."""
+        return _told_apart(self.states)
+
+    @cached_property
+    def action_names(self) -> tuple[str, ...]:
+        """The actions as texts, no two alike."""
+        return _told_apart(self.actions)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form."""
+        return {
+            "states": list(map(_to_json, self.states)),
+            "actions": list(map(_to_json, self.actions)),
+            "gamma": self.gamma,
+            "reward_range": self.reward_range,
+            "initial": self.initial,
+            "ends": self.ends,
+            "bins": self.bins,
+            "allowed": self.allowed,
+        }
+
+    @classmethod
+    def from_json(cls, data: Json) -> Process:
+        """Read the JSON form back; JSON writes a whole float as an integer."""
+        floats = {name: data[name] and tuple(map(float, data[name])) for name in ("reward_range", "initial")}
+        names = {name: tuple(map(_from_json, data[name])) for name in ("states", "actions")}
+        bins = tuple(Binned(use, place, tuple(map(float, edges))) for use, place, edges in data["bins"])
+        allowed = data["allowed"] and tuple(map(tuple, data["allowed"]))
+        return cls(**data | floats | names | {"bins": bins, "allowed": allowed, "gamma": float(data["gamma"])})
+
+
+def as_label(label: Any) -> Label:
+    """Return a label as Python's own text or whole number; floats that are whole are whole numbers.
+
+    >>> as_label(np.int64(3)), as_label(2.0), as_label((np.str_("a"), 1))
+    (3, 2, ('a', 1))
+    """
+    if isinstance(label, tuple) and not any(isinstance(part, tuple) for part in label):
+        return tuple(map(as_label, label))
+    if isinstance(label, str):
+        return str(label)
+    number = whole_number(label)
+    if number is not None and (isinstance(label, (int, np.integer)) or abs(number) < EXACT):
+        return number
+    raise InvalidInput(
+        f"from_transitions: a name must be a text or a whole number, got {shown(label)}. Cast it to text."
+    )
+
+
+def spoken(label: Label) -> str:
+    """Return a label as a text for people; of several parts, one that holds a comma or a quote stands in quotes.
+
+    >>> print(spoken(("b", 0)), spoken(("p", "q, r")), spoken(("p, q", "r")), sep=" | ")
+    b, 0 | p, "q, r" | "p, q", r
+    """
+    parts = map(str, label if isinstance(label, tuple) else ())
+    plain = (part if part == part.strip() != "" and not set(part) & {",", '"'} else json_text(part) for part in parts)
+    return ", ".join(plain) if isinstance(label, tuple) else str(label)
+
+
+def _told_apart(labels: tuple[Label, ...]) -> tuple[str, ...]:
+    """Return labels as texts; as Python writes them where two would look alike, such as 1 and "1"."""
+    names = tuple(map(spoken, labels))
+    return names if len(set(names)) == len(names) else tuple(map(repr, labels))
+
+
+def _to_json(label: Label) -> Json:
+    """Return a label as JSON, with its type: 1 and "1" are two names.
+
+    >>> _to_json(1), _to_json(("1", 2))
+    ('int:1', ['str:1', 'int:2'])
+    """
+    return [_to_json(part) for part in label] if isinstance(label, tuple) else f"{type(label).__name__}:{label}"
+
+
+def _from_json(data: Any) -> Label:
+    """Return the label that was written.
+
+    >>> _from_json(_to_json((1, "a:b")))
+    (1, 'a:b')
+    """
+    if isinstance(data, list):
+        return tuple(map(_from_json, data))
+    kind, _, text = data.partition(":")
+    return {"str": str, "int": int}[kind](text)
+
+
+# --- what is declared ---------------------------------------------------------------------------------------------
+
+
+def check_names(kind: str, names: Any) -> tuple[Label, ...] | None:
+    """Return declared names, each once."""
+    if names is None:
+        return None
+    if isinstance(names, np.ndarray) and names.ndim == 1 and not is_masked(names):
+        names = names.tolist()
+    if not isinstance(names, (list, tuple, range)) or len(names) == 0:
+        raise InvalidInput(f"from_transitions: {kind} must be a list of names, got {shown(names)}.")
+    labels = tuple(map(as_label, names))
+    if len(set(labels)) < len(labels):
+        raise InvalidInput(f"from_transitions: {kind} must name each of them once, got {shown(names)}.")
+    return labels
+
+
+def initial_of(initial: Any, states: Sequence[Label]) -> tuple[float, ...] | None:
+    """Return the declared distribution of the first state, given in order, or by name: states left out have none."""
+    if isinstance(initial, Mapping):
+        shares = {as_label(name): probability for name, probability in initial.items()}
+        unknown = next((name for name in shares if name not in states), None)
+        if unknown is not None:
+            hint = did_you_mean(str(unknown), map(str, states))
+            raise InvalidInput(f"from_transitions: initial=... names {shown(unknown)}, which is no state.{hint}")
+        initial = [shares.get(name, 0.0) for name in states]
+    return None if initial is None else tuple(check_initial("from_transitions", initial, len(states)).tolist())
+
+
+# --- counts ----
 
 
 class Flaws(NamedTuple):
     """What is odd about the rows of episodes."""
 
     broken: int = 0  # steps that do not go on where the one before ended
-    cut: int = 0  # episodes that break off: their last row is not done
-    after: int = 0  # steps that come after the end of their episode
     dropped: int = 0  # last rows that are left out, for nobody knows their next states
 
 
@@ -87,9 +318,10 @@ class Dataset(Recorded, Artifact):
         self.flaws, self.width = flaws, float(width)
         rewards, (low, high) = check_numbers("Dataset", "reward", reward), self.reward_range
         size, sizes = rewards.shape, (self.n_states, self.n_actions, self.n_states)
+        places = ("state", "action", "successor")
         states, actions, successors = (
             _whole(name, values, size, below - 1)
-            for name, values, below in zip(_PLACES, (state, action, successor), sizes, strict=True)
+            for name, values, below in zip(places, (state, action, successor), sizes, strict=True)
         )
         counts = _whole("count", count, size)
         if not ((rewards >= low) & (rewards <= high) & (counts > 0)).all():
@@ -124,7 +356,7 @@ class Dataset(Recorded, Artifact):
     @property
     def labels(self) -> Labels:
         """Names of states and actions for people, as a table has them."""
-        return self.process.labels
+        return Labels(self.process.state_names, self.process.action_names)
 
     @cached_property
     def sample(self) -> Logged:
@@ -176,11 +408,6 @@ class Dataset(Recorded, Artifact):
         tried = np.bincount(pair, weights=self.count, minlength=self.n_states * self.n_actions)
         return tried.astype(np.int64).reshape(self.n_states, self.n_actions)
 
-    @property
-    def added_up(self) -> bool:
-        """Whether rewards take so many values that ``reward`` holds means."""
-        return self.width > 0.0
-
     def pair_names(self, pair: int) -> str:
         """Return what a pair is called, by its number: the action, and the state in which it is taken.
 
@@ -195,24 +422,6 @@ class Dataset(Recorded, Artifact):
     def summary(self) -> Summary:
         """Return what is in the log, and what is wrong with it."""
         return summarise(self)
-
-    # --- other data sets ------------------------------------------------------------------------------
-
-    def split(self, parts: int = 2, *, seed: int = 0) -> list[Dataset]:
-        """Return disjoint parts of the log, each row in one of them at random."""
-        parts = check_integer("Dataset.split", "parts", parts, low=2, high=max(2, self.rows))
-        seed = check_integer("Dataset.split", "seed", seed, low=0, high=2**64 - 1)
-        rng, even = np.random.Generator(np.random.PCG64DXSM(seed)), np.full(parts, 1.0 / parts)
-        drawn = rng.multinomial(self.count, even)
-        starts = [None] * parts if self.starts is None else rng.multinomial(self.starts, even).T
-        return [self.with_counts(drawn[:, i], starts[i]) for i in range(parts)]
-
-    def with_counts(self, count: NDArray[np.int64], starts: NDArray[np.int64] | None) -> Dataset:
-        """Return other counts of the same outcomes and first states, as of another log."""
-        seen = count > 0
-        state, action, successor, reward, _ = (column[seen] for column in self.columns())
-        more: dict[str, Any] = {"starts": starts, "width": self.width}
-        return Dataset(self.process, state, action, successor, reward, count[seen], **more)
 
     def columns(self) -> tuple[NDArray[Any], ...]:
         """Return state, action, successor, reward and count of every outcome."""
@@ -231,13 +440,9 @@ class Dataset(Recorded, Artifact):
         """Make a data set of what a file holds."""
         values: dict[str, Any] = {**parts.values, **parts.arrays}
         process, width = Process.from_json(values.pop("process")), float.fromhex(values.pop("width"))
-        n_states, n_actions = len(process.states), len(process.actions)
-        key, reward = values.pop("key").astype(np.int64), values.pop("reward").astype(np.float64)
-        if key.size and (key.min() < 0 or key.max() >= n_states * n_actions * n_states):
-            raise InvalidInput("Dataset: what is counted must be of states and actions that are named.")
-        pair = key // n_states
-        columns = pair // n_actions, pair % n_actions, key % n_states, reward
-        return Dataset(process, *columns, **values | {"flaws": Flaws(*values["flaws"])}, width=width)
+        n_states, n_actions, key = len(process.states), len(process.actions), values.pop("key").astype(np.int64)
+        places = key // n_states // n_actions, key // n_states % n_actions, key % n_states
+        return cls(process, *places, **values | {"flaws": Flaws(*values["flaws"])}, width=width)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Dataset) and other.sample == self.sample
@@ -278,14 +483,10 @@ class Summary(Displayed):
         States from which no row starts, where the log does not say how to go on.
     least, median : int
         Samples of the pair that has fewest, and of the one in the middle, among those that were tried.
-    behaviour : (S, A) floats
-        The share of each action in each state; rows of zeros where nothing is known.
     change : Homogeneity or None
         Whether both halves of the log look like one process; None where nobody knows when its rows came.
     warnings : tuple of str
         What should be looked at.
-    process : Process
-        What states and actions are called.
     """
 
     rows: int
@@ -296,10 +497,10 @@ class Summary(Displayed):
     never_left: int
     least: int
     median: int
-    behaviour: NDArray[np.float64]
     change: Homogeneity | None
     warnings: tuple[str, ...]
-    process: Process
+
+    __repr__ = short_repr
 
     def __str__(self) -> str:
         tried = self.pairs - self.never_tried
@@ -312,17 +513,9 @@ class Summary(Displayed):
             lines.append(f"one process over time: {p_value(self.change.p_value)} ({plural(self.change.pairs, 'pair')})")
         return "\n".join([*lines, *(f"Warning: {warning}." for warning in self.warnings)])
 
-    def __repr__(self) -> str:
-        wrong = f", {plural(len(self.warnings), 'warning')}" if self.warnings else ""
-        sizes = [plural(self.rows, "row"), plural(self.states, "state"), plural(self.actions, "action")]
-        return f"Summary({', '.join(sizes)}{wrong})"
-
     def to_json(self) -> dict[str, Json]:
-        """Return the JSON form, without the behaviour."""
-        change = None if self.change is None else dict(self.change._asdict())
-        left_out = ("behaviour", "process")
-        values = {name: value for name, value in vars(self).items() if name not in left_out}
-        return values | {"change": change, "warnings": list(self.warnings)}
+        """Return the JSON form."""
+        return vars(self) | {"change": None if self.change is None else self.change._asdict()}
 
 
 def summarise(data: Dataset) -> Summary:
@@ -344,10 +537,8 @@ def summarise(data: Dataset) -> Summary:
         never_left=int((visits.sum(axis=1) == 0).sum()),
         least=int(tried.min()) if tried.size else 0,
         median=int(np.median(tried)) if tried.size else 0,
-        behaviour=data.visits / np.maximum(data.visits.sum(axis=1, keepdims=True), 1),
         change=change,
         warnings=tuple(_warnings(data, visits, never, change)),
-        process=data.process,
     )
 
 
@@ -363,18 +554,10 @@ def _warnings(
         some = f"such as {states[int(np.argmax(lost))]}"
         why = "nobody saw what comes next" if data.process.ends else "is a column for the end missing (done=...)"
         yield f"{plural(int(lost.sum()), 'state')} never left, {some}: {why}"
-    flaws = data.flaws
-    if flaws.broken:
-        go = "does not go on" if flaws.broken == 1 else "do not go on"
-        yield f"{plural(flaws.broken, 'step')} of episodes {go} where the step before ended"
-    if flaws.after:
-        yield f"{plural(flaws.after, 'row')} of episodes {'comes' if flaws.after == 1 else 'come'} after the end"
-    if flaws.dropped:
-        are = "is" if flaws.dropped == 1 else "are"
-        yield f"{plural(flaws.dropped, 'last row')} of episodes {are} left out: nobody saw what comes next"
-    if flaws.cut and data.starts is not None:
-        every = plural(int(data.starts.sum()), "episode")
-        yield f"{flaws.cut} of {every} break{'s' * (flaws.cut == 1)} off: the last row is not done"
+    if data.flaws.broken:
+        yield f"{plural(data.flaws.broken, 'time')} a step of an episode does not begin where the step before ended"
+    if data.flaws.dropped:
+        yield f"{plural(data.flaws.dropped, 'last row')} of episodes left out: nobody saw what comes next"
     if change is not None and change.p_value < ALARM:
         where = data.pair_names(change.state * data.n_actions + change.action)
         yield (

@@ -17,8 +17,7 @@ import numpy as np
 
 from replicable_rl.errors import InvalidInput, check_choice, check_in_open_interval, shown, speaking_as
 from replicable_rl.logs.counting import Count
-from replicable_rl.logs.dataset import Dataset
-from replicable_rl.logs.process import END, Declared, Label, Process, bins_of, check_names, initial_of
+from replicable_rl.logs.dataset import END, Dataset, Declared, Label, Process, bins_of, check_names, initial_of
 from replicable_rl.logs.samples import ALARM, Homogeneity, difference_of
 from replicable_rl.logs.sources import PARTS, Columns, header_of, opened
 from replicable_rl.problem.source import Support, check_gamma, check_range
@@ -29,7 +28,7 @@ from replicable_rl.wording import brief, short_repr
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.logs.process import Bins
+    from replicable_rl.logs.dataset import Bins
 
 
 def from_transitions(
@@ -56,9 +55,9 @@ def from_transitions(
     Parameters
     ----------
     source : path, data frame, Arrow table, Ibis table, or dictionary of arrays
-        A file that ends in .csv, .tsv, .jsonl or .ndjson, or in these with .gz behind, or in .parquet, a folder or a
-        pattern of such files, a pandas or Polars data frame, an Arrow table, or a dictionary with an array for every
-        column. A table of Ibis is counted by its own database.
+        A file that ends in .csv, .tsv, .jsonl, .ndjson or .parquet, a folder or a pattern of such files, a pandas or
+        Polars data frame, an Arrow table, or a dictionary with an array for every column. A table of Ibis is counted by
+        its own database.
     gamma : float
         Discount in [0, 1).
     state, action, next_state : str, or list of str
@@ -74,7 +73,7 @@ def from_transitions(
         are in order, or ``order`` says how.
     order : str, optional
         The column that orders the rows of an episode, such as a step or a time. Tables in a database need it. Texts
-        count as numbers where all of them are numbers, and as times where all are written like 2024-01-31 09:59.
+        are numbers, or all of them times written like 2024-01-31 09:59.
     last : "drop" or "end"
         Without a column of next states: whether the last row of an episode, whose next state nobody knows, is left out,
         or ends the episode. Where ``done`` is true, the episode ends in any case.
@@ -180,10 +179,8 @@ def _mask(allowed: Any, columns: Columns, declared: Declared) -> tuple[Declared,
         mask[counted.outcomes[0], counted.outcomes[1]] = True
         declared = tuple(counted.states), tuple(counted.actions)
     else:
-        try:
-            mask = np.asarray(allowed)
-        except Exception:  # rows of unequal lengths, and whatever a stranger's object raises
-            mask = np.asarray(None)
+        is_table = isinstance(allowed, (list, tuple, np.ndarray)) and len({np.size(row) for row in allowed}) == 1
+        mask = np.asarray(allowed if is_table else None)
         if mask.dtype != np.bool_:  # a list of pairs of numbers looks the same
             raise InvalidInput(
                 "from_transitions: allowed must be a file or columns of pairs, such as {'state': [...], 'action': "
@@ -275,24 +272,19 @@ def named_logs(owner: str, logs: Any) -> dict[str, Any]:
     """
     if not isinstance(logs, (Mapping, list, tuple)):
         raise InvalidInput(f"{owner}: needs a list of logs, or a dictionary with their names, got {shown(logs)}.")
-    if isinstance(logs, Mapping):
-        names = list(logs)
-    else:
-        paths = [os.fsdecode(log) for log in logs if isinstance(log, (str, os.PathLike))]
-        common = os.path.commonpath([os.path.dirname(path) for path in paths]) if paths else ""  # noqa: PTH120
-        are_paths = len(paths) == len(logs)
-        names = (
-            [os.path.relpath(path, common or ".") for path in paths]
-            if are_paths
-            else [f"log {i + 1}" for i in range(len(logs))]
-        )
+    values = list(logs.values() if isinstance(logs, Mapping) else logs)
+    names = list(logs) if isinstance(logs, Mapping) else [f"log {i + 1}" for i in range(len(values))]
+    if not isinstance(logs, Mapping) and values and all(isinstance(log, (str, os.PathLike)) for log in values):
+        paths = [os.fsdecode(log) for log in values]
+        common = os.path.commonpath([os.path.dirname(path) for path in paths])  # noqa: PTH120
+        names = [os.path.relpath(path, common or ".") for path in paths]
     for name in names:
         if not isinstance(name, str) or names.count(name) > 1:
             rule = "each log needs a name of its own, and counts once"
             raise InvalidInput(f"{owner}: {rule}, got {shown(name)}{' twice' * isinstance(name, str)}.")
     if len(names) < 2:
         raise InvalidInput(f"{owner}: needs two logs or more, got {len(names)}. For a single log use `diagnose`.")
-    return dict(zip(names, logs.values() if isinstance(logs, Mapping) else logs, strict=True))
+    return dict(zip(names, values, strict=True))
 
 
 _MOST_LOGS = 200
@@ -310,26 +302,26 @@ _COMMON = {
 
 def _common(processes: Mapping[str, Process]) -> Process:
     """Return the process that all logs can be samples of."""
-    first, *others = processes
-    one = processes[first]
+    first = next(iter(processes))
+    common = processes[first]
     for field, what in _COMMON.items():
-        for other in others:
-            values = vars(one)[field], vars(processes[other])[field]
+        for name, process in processes.items():
+            values = vars(common)[field], vars(process)[field]
             if values[0] != values[1]:
                 raise InvalidInput(
                     f"align: logs of one process have {what}, got {shown(values[0])} in {first} and {shown(values[1])} "
-                    f"in {other}. Read them alike."
+                    f"in {name}. Read them alike."
                 )
     states = _union("states", {name: _without_end(process) for name, process in processes.items()})
-    states += one.states[-1:] if one.ends else ()
+    states += common.states[-1:] if common.ends else ()
     actions = _union("actions", {name: process.actions for name, process in processes.items()})
-    by_name = one.initial is not None or one.allowed is not None
+    by_name = common.initial is not None or common.allowed is not None
     if by_name and any((process.states, process.actions) != (states, actions) for process in processes.values()):
         raise InvalidInput(
             "align: initial and allowed go by the names. Declare the same states=... and actions=... for all."
         )
     lows, highs = zip(*(process.reward_range for process in processes.values()), strict=True)
-    return dataclasses.replace(one, states=states, actions=actions, reward_range=(min(lows), max(highs)))
+    return dataclasses.replace(common, states=states, actions=actions, reward_range=(min(lows), max(highs)))
 
 
 def _without_end(process: Process) -> tuple[Label, ...]:
@@ -340,23 +332,18 @@ def _union(kind: str, names: Mapping[str, tuple[Label, ...]]) -> tuple[Label, ..
     """Return all names once: as they were declared where all logs have the same, else in their own order."""
     if len(set(names.values())) == 1:
         return next(iter(names.values()))
-    kinds: dict[str, tuple[str, Label]] = {}
-    for log, labels in names.items():
-        for label in labels:
-            kinds.setdefault(_kind(label), (log, label))
+    kinds = {_kind(label): (log, label) for log, labels in names.items() for label in labels}
     if len(kinds) > 1:
-        one, two = (f"{kind} such as {shown(label)} in {log}" for kind, (log, label) in list(kinds.items())[:2])
         raise InvalidInput(
-            f"align: logs of one process name {kind} alike, got {one} and {two}. Write the columns of all logs alike."
+            f"align: logs of one process name {kind} alike, got "
+            f"{' and '.join(f'{shown(label)} in {log}' for log, label in kinds.values())}. Write all columns alike."
         )
     return tuple(sorted({label for labels in names.values() for label in labels}))
 
 
-def _kind(label: Label) -> str:
+def _kind(label: Label) -> Any:
     """Return what sort of name a label is."""
-    if isinstance(label, tuple):
-        return f"({', '.join(map(_kind, label))})"
-    return "a whole number" if isinstance(label, int) else "a text"
+    return tuple(map(_kind, label)) if isinstance(label, tuple) else type(label)
 
 
 def _moved(data: Dataset, process: Process) -> Dataset:

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 ALARM = 1e-3  # a false alarm about two processes in one log: one in a thousand logs, or less often
-_MOST_LOGS = 200
-_KEPT = 20  # pairs of logs that a record lists
-_MOST_NAMES = 20_000  # of states, in a record
-_LONGEST = 80  # letters of a name there
 _PARTS = 8  # of rewards, by their size
 _FEW = 16  # rewards of a pair: more are compared by their size
 _EXPECTED = 5.0  # in each cell of the smaller sample: rarer ones are put together

@@ -2,9 +2,8 @@
 
 The relation is called ``log``. Its columns are c0, c1, ..., those that are read, in the order of `Columns.names`.
 
-Readers differ in what they forgive, so the bytes of text files are looked at before DuckDB reads them, and the first
-row that two readers may read in two ways is refused with its line. Every value of a text file is read as it is written:
-DuckDB would guess types from the first rows, and round or refuse what comes later.
+Every value of a text file is read as it is written: DuckDB would guess types from the first rows, and round or refuse
+what comes later.
 """
 
 from __future__ import annotations
@@ -13,26 +12,21 @@ import contextlib
 import csv
 import datetime
 import glob
-import gzip
-import itertools
 import json
 import os
 import re
 import sys
-import tempfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from replicable_rl.errors import InvalidFile, InvalidInput, did_you_mean, is_masked, needs, shown
 from replicable_rl.files import check_regular
-from replicable_rl.logs.process import EXACT, Binned, Bins
+from replicable_rl.logs.dataset import EXACT, Binned, Bins
 from replicable_rl.wording import brief, listed, sentence
 
 if TYPE_CHECKING:
@@ -42,13 +36,8 @@ if TYPE_CHECKING:
 NOTHING = "NOTHING"  # the type of a column of next states without any value, where every row is an end
 WRITTEN = "WRITTEN"  # the type of a column of a text file: all of its values together say what they are
 PARTS = {"state": "s", "action": "a", "next_state": "t"}  # what the parts of each name are called in queries
-PARQUET, JSON = ".parquet", (".jsonl", ".ndjson")
-_TEXTS = (".csv", ".tsv", *JSON)
-ENDINGS = (*_TEXTS, *(f"{ending}.gz" for ending in _TEXTS), PARQUET)
-_PACKED = re.compile(r"[.](csv|tsv|jsonl|ndjson|parquet)[.][a-z0-9]+$", re.IGNORECASE)
+ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 _DELIMITERS = (",", ";", "\t", "|")
-_BLOCK, _LONGEST = 2**22, 2**20  # bytes that are looked at in one go, and bytes of a row
-_MOST_UNPACKED = 2**28  # bytes of packed files, or a hundred times what they have packed
 _SORTS = {
     "whole": r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|DECIMAL\(\d+, ?0\)",
     "float": "FLOAT|DOUBLE",
@@ -169,10 +158,10 @@ class Relation:
         What messages call the log.
     columns : Columns
         The columns of this log.
+    files : sequence of str
+        The files that hold it.
     place : function
-        Where a row is, by its number.
-    files : sequence of pairs
-        The files, as the user calls them and where they are read.
+        Where a row is, by its number; None where rows have no order.
     row : str
         What numbers the rows in a query; without it, the rows are copied into a table that numbers them.
     """
@@ -182,13 +171,12 @@ class Relation:
         duck: duckdb.DuckDBPyConnection,
         name: str,
         columns: Columns,
+        files: Sequence[str] = (),
         place: Callable[[int], str] | None = None,
-        files: Sequence[tuple[str, str]] = (),
         row: str = "",
     ) -> None:
-        self.duck, self.name, self.columns, self.place, self.files, self.row = duck, name, columns, place, files, row
+        self.duck, self.name, self.columns, self.files, self.place, self.row = duck, name, columns, files, place, row
         self.kinds: dict[str, str] = {}  # of every column, as DuckDB calls it
-        self.total: int | None = None  # how many rows there are, where they were counted before
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Ask DuckDB."""
@@ -217,11 +205,9 @@ class Relation:
         if self.row:
             self.define(name, f"SELECT {chosen}, {self.row} AS i FROM log")
         else:
-            self.fetch("copied", f"SELECT {chosen} FROM log")
+            file = ", filename" * (self.kinds.get(self.columns.names[0]) == WRITTEN)
+            self.fetch("copied", f"SELECT {chosen}{file} FROM log")
             self.define(name, "SELECT *, rowid AS i FROM copied")
-            rows = self.ask("SELECT COUNT(*) FROM copied")[0]
-            if self.total not in (None, rows):
-                raise InvalidFile(f"{self.name}: has {self.total} rows, and DuckDB reads {rows}. Save it anew.")
 
     def value(self, column: str, row: int) -> Any:
         """Return what is in a column of a row."""
@@ -326,8 +312,7 @@ class Warehouse(Relation):
 def opened(source: Any, columns: Columns, also: str = "") -> Iterator[Relation]:
     """Lend the rows of a log, whatever kind of source it is; ``also`` is what else has to be given."""
     duckdb = needs("duckdb", extra="logs", who="from_transitions")
-    files = files_of(source) if isinstance(source, (str, os.PathLike)) else ()
-    name = "" if not files else files[0] if len(files) == 1 else os.fsdecode(source)
+    files = files_of(source) if isinstance(source, (str, os.PathLike)) else []
     connection = duckdb.connect()
     try:
         with contextlib.suppress(duckdb.Error):  # in a notebook without ipywidgets there is none to switch off
@@ -335,152 +320,162 @@ def opened(source: Any, columns: Columns, also: str = "") -> Iterator[Relation]:
         connection.execute("SET TimeZone = 'UTC'")  # or times of summer would be an hour of those of winter
         # This optimizer lets readers convert what a query converts, and a value that is no number is then an error.
         connection.execute("SET disabled_optimizers = 'type_pushdown'")
-        with _unpacked(files) as paths:
-            if not files:
-                log = _of_table(connection, source, columns, also)
-            elif files[0].lower().endswith(PARQUET):
-                log = _of_parquet(connection, name, files, columns, also)
-            else:
-                is_json = files[0].lower().removesuffix(".gz").endswith(JSON)
-                log = (_of_json if is_json else _of_csv)(connection, name, files, paths, columns, also)
-            log.check_kinds()
-            yield log
+        if files:
+            ending = Path(files[0]).suffix.lower()
+            read = {".csv": _of_csv, ".tsv": _of_csv, ".parquet": _of_parquet}.get(ending, _of_json)
+            log = read(connection, files[0] if len(files) == 1 else os.fsdecode(source), files, columns, also)
+        elif (header := header_of(source)) is not None:
+            columns = columns.settled("from_transitions", header, also)
+            log = _of_arrays(connection, "from_transitions", columns, source.__getitem__)
+        else:
+            ibis = sys.modules.get("ibis")  # whoever has a table of Ibis has imported it
+            if ibis is None or not isinstance(source, ibis.Table):
+                raise InvalidInput(
+                    "from_transitions: source must be a file, a folder, a data frame, an Arrow or Ibis table, or a "
+                    f"dictionary of arrays, got {shown(source)}."
+                )
+            log = Warehouse(connection, source, columns.settled("from_transitions", source.columns, also))
+        log.check_kinds()
+        yield log
     finally:
         connection.close()
 
 
-def _of_csv(
-    duck: duckdb.DuckDBPyConnection,
-    name: str,
-    files: Sequence[str],
-    paths: Sequence[str],
-    columns: Columns,
-    also: str,
-) -> Relation:
+def _of_csv(duck: duckdb.DuckDBPyConnection, name: str, files: Sequence[str], columns: Columns, also: str) -> Relation:
     """Return text files as one relation; what their folders are called is no column."""
-    asked, texts = columns.names, []
-    for file, path in zip(files, paths, strict=True):
-        texts.append(CsvFile.of(file, path, asked))
-        columns = columns.settled(file, texts[-1].header, also)
-    queries = []
-    for (header, delimiter), alike in itertools.groupby(texts, key=lambda text: (text.header, text.delimiter)):
-        chosen = ", ".join(f"f{header.index(name)} AS {columns.sql(name)}" for name in columns.names)
-        kinds = ", ".join(f"'f{i}': 'VARCHAR'" for i in range(len(header)))
-        queries.append(
-            f"SELECT {chosen} FROM read_csv([{literals([text.path for text in alike])}], columns={{{kinds}}}, "
-            f"auto_detect=false, header=true, delim='{delimiter}', quote='\"', escape='\"', "
-            "compression='uncompressed', hive_partitioning=false)"
+    lines = [_first_line(file) for file in files]
+    other = next((file for file, line in zip(files, lines, strict=True) if line != lines[0]), None)
+    if other is not None:
+        raise InvalidFile(f"{other}: must name the columns as {files[0]} does, in the same order. Save both alike.")
+    headers = {mark: next(csv.reader([lines[0]], delimiter=mark), []) for mark in _DELIMITERS}
+    mark = max(headers, key=lambda mark: (len(set(headers[mark]) & set(columns.names)), len(headers[mark])))
+    header = headers[mark]
+    columns = columns.settled(files[0], header, also)
+
+    def place(row: int) -> str:
+        begin = "SELECT MIN(rowid) FROM copied WHERE filename = x.filename"
+        file, first = log.rows(f"SELECT filename, ({begin}) FROM copied x WHERE rowid = {row}")[0]
+        return _row_of(row - first, file, files)
+
+    def reader(fields: int, options: str) -> str:
+        kinds = ", ".join(f"'f{i}': 'VARCHAR'" for i in range(fields))
+        return (
+            f"read_csv([{literals(files)}], columns={{{kinds}}}, auto_detect=false, header=true, delim='{mark}', "
+            f"quote='\"', escape='\"', strict_mode=true, compression='uncompressed', "
+            f"hive_partitioning=false, filename=true{options})"
         )
-    log = Relation(duck, name, columns, partial(_line_of, texts), list(zip(files, paths, strict=True)))
-    log.define("log", " UNION ALL ".join(queries))
+
+    log = Relation(duck, name, columns, files, place)
+    chosen = ", ".join(f"f{header.index(column)} AS {columns.sql(column)}" for column in columns.names)
+    log.define("log", f"SELECT {chosen}, filename FROM {reader(len(header), '')}")
     log.kinds = dict.fromkeys(columns.names, WRITTEN)
-    log.total = sum(lines.size for text in texts for lines in text.rows())
+    # DuckDB refuses rows of too many fields or too few, but for empty fields at the end.
+    longer = log.rows(f"SELECT filename FROM {reader(len(header) + 1, ', ignore_errors=true')} LIMIT 1")
+    if longer:
+        raise InvalidFile(f"{longer[0][0]}: a row has more fields than the header. Mend it, or name all columns.")
     return log
 
 
-def _of_json(
-    duck: duckdb.DuckDBPyConnection,
-    name: str,
-    files: Sequence[str],
-    paths: Sequence[str],
-    columns: Columns,
-    also: str,
-) -> Relation:
+def _first_line(file: str) -> str:
+    """Return the line of a text file that names its columns."""
+    with _in_one_sentence([file]), Path(file).open(encoding="utf-8-sig", newline="\n") as stream:
+        line = stream.readline(2**20).removesuffix("\n").removesuffix("\r")
+    if not line.strip() or line.count('"') % 2 or "\r" in line:
+        raise InvalidFile(f"{file}: must name the columns in its first line, got {shown(line)}. Save the file anew.")
+    return line
+
+
+def _of_json(duck: duckdb.DuckDBPyConnection, name: str, files: Sequence[str], columns: Columns, also: str) -> Relation:
     """Return files of JSON lines as one relation; Python reads them, which converts nothing."""
-    places: list[str] = []
     rows: list[Mapping[str, Any]] = []
-    for file, path in zip(files, paths, strict=True):
-        names = dict[str, None]()
-        with _refusing_unreadable(file), Path(path).open("rb") as stream:
-            for line, raw in enumerate(iter(lambda: stream.readline(_LONGEST + 1), b""), start=1):
-                if len(raw) > _LONGEST:
-                    raise InvalidFile(f"{file}, line {line}: has more than a million bytes.")
-                if raw.strip(b" \t\r\n"):
-                    rows.append(_object(file, line, raw))
-                    places.append(f"{file}, line {line}")
-                    names |= dict.fromkeys(rows[-1])
-        columns = columns.settled(file, list(names) or columns.names, also)
-    return _of_arrays(duck, name, columns, lambda name: [row.get(name) for row in rows], places.__getitem__)
+    names = dict[str, None]()
+    for file in files:
+        with _in_one_sentence([file]), Path(file).open(encoding="utf-8-sig", newline="\n") as stream:
+            for line, text in enumerate(stream, start=1):
+                try:
+                    rows += [json.loads(text, object_pairs_hook=_named_once)] if text.strip() else []
+                    names |= dict.fromkeys(rows[-1] if rows else ())
+                except (ValueError, TypeError, RecursionError):
+                    rule = "must be an object of JSON that names everything once"
+                    raise InvalidFile(f"{file}: line {line} {rule}, got {shown(text)}.") from None
+    columns = columns.settled(name, list(names), also)
+    return _of_arrays(duck, name, columns, lambda name: [row.get(name) for row in rows])
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; readers differ on what is named twice."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError
+    return dict(pairs)
 
 
 def _of_parquet(
     duck: duckdb.DuckDBPyConnection, name: str, files: Sequence[str], columns: Columns, also: str
 ) -> Relation:
     """Return files of Parquet as one relation; what their folders are called is no column."""
-    log = Relation(duck, name, columns, None, [(file, file) for file in files])
+    log = Relation(duck, name, columns, files, row="nth")
     options = "union_by_name=true, hive_partitioning=false"
-    first: dict[str, tuple[str, str]] = {}  # of every column, its type and the file
+    sorts: dict[str, set[str]] = {}
     for file in files:
         described = log.rows(f"DESCRIBE SELECT * FROM read_parquet([{literals([file])}], {options})")
         kinds = {str(column): str(kind) for column, kind, *_ in described}
         log.columns = log.columns.settled(file, list(kinds), also)
         for column in log.columns.names:
-            kind, other = first.setdefault(column, (kinds[column], file))
-            if {sort_of(kind), sort_of(kinds[column])} not in ({sort_of(kind)}, {"whole", "float"}):
-                raise InvalidFile(
-                    f"{file}: the column {column!r} is of type {kinds[column]}, and in {other} of type {kind}. Write "
-                    "all files with one type."
-                )
+            seen = sorts.setdefault(column, set())
+            seen.add(sort_of(kinds[column]))
+            if len(seen) > 1 and seen != {"whole", "float"}:
+                rule = f"the column {column!r} is of type {kinds[column]}, and of another one in other files"
+                raise InvalidFile(f"{file}: {rule}. Write all files with one type.")
     sizes = dict(log.rows(f"SELECT file_name, num_rows FROM parquet_file_metadata([{literals(files)}])"))
     begins = np.cumsum([0, *(sizes[file] for file in files)])
 
     def place(row: int) -> str:
         at = int(np.searchsorted(begins, row, side="right")) - 1
-        return f"{files[at]}, row {row - begins[at] + 1}"
+        return _row_of(row - int(begins[at]), files[at], files)
 
-    chosen = ", ".join(f"{quoted(name)} AS {log.columns.sql(name)}" for name in log.columns.names)
+    log.place = place
+    chosen = ", ".join(f"{quoted(column)} AS {log.columns.sql(column)}" for column in log.columns.names)
     row = f"{begins[:-1].tolist()}[CAST(file_index AS BIGINT) + 1] + file_row_number"
     log.define("log", f"SELECT {chosen}, {row} AS nth FROM read_parquet([{literals(files)}], {options})")
-    log.place, log.row = place, "nth"
     return log
 
 
-def _of_table(duck: duckdb.DuckDBPyConnection, source: Any, columns: Columns, also: str) -> Relation:
-    """Return a frame, a dictionary of columns, or a table of Ibis; whoever has one of these has imported Ibis."""
-    ibis, header = sys.modules.get("ibis"), header_of(source)
-    if header is not None:
-        columns = columns.settled("from_transitions", header, also)
-        return _of_arrays(
-            duck, "from_transitions", columns, source.__getitem__, lambda row: f"from_transitions, row {row + 1}"
-        )
-    if ibis is None or not isinstance(source, ibis.Table):
-        raise InvalidInput(
-            "from_transitions: source must be a file, a folder, a data frame, an Arrow or Ibis table, or a dictionary "
-            f"of arrays, got {shown(source)}."
-        )
-    return Warehouse(duck, source, columns.settled("from_transitions", source.columns, also))
+def _row_of(row: int, file: str, files: Sequence[str]) -> str:
+    """Return where a row is, which is counted from 0 in its file."""
+    return f"row {row + 1}{f' of {Path(file).name}' * (len(files) > 1)}"
 
 
-def _of_arrays(
-    duck: duckdb.DuckDBPyConnection,
-    name: str,
-    columns: Columns,
-    take: Callable[[str], Any],
-    place: Callable[[int], str],
-) -> Relation:
-    arrays = {columns.sql(column): _as_array(column, take(column), columns, place) for column in columns.names}
+def _of_arrays(duck: duckdb.DuckDBPyConnection, name: str, columns: Columns, take: Callable[[str], Any]) -> Relation:
+    arrays = {columns.sql(column): _as_array(name, column, take(column), columns) for column in columns.names}
     lengths = {array.size for array in arrays.values()}
     if len(lengths) > 1:
         raise InvalidInput(f"{name}: the columns must have one length, got {sorted(lengths)}.")
     duck.register("log", arrays)
-    return Relation(duck, name, columns, place)
+    return Relation(duck, name, columns, place=lambda row: f"row {row + 1}")
 
 
 @contextlib.contextmanager
-def _in_one_sentence(files: Sequence[tuple[str, str]]) -> Iterator[None]:
-    """Refuse what DuckDB refuses, with the file."""
+def _in_one_sentence(files: Sequence[str]) -> Iterator[None]:
+    """Refuse what DuckDB or the system refuses, with the file."""
     import duckdb
 
     try:
         yield
+    except UnicodeDecodeError:
+        raise InvalidFile(f"{files[0]}: is not UTF-8. Save the file as UTF-8.") from None
+    except OSError as error:
+        raise InvalidFile(f"{files[0]}: cannot be read ({sentence(error.strerror or error, 100)}).") from None
     except (duckdb.InterruptException, RuntimeError) as error:  # Ctrl-C, where a query was running
         if "interrupt" in str(error).lower():
             raise KeyboardInterrupt from None
         raise
     except duckdb.Error as error:
-        text = str(error).split("\nLINE ")[0]  # a query that is quoted names all files
-        file = next((file for file, path in files if path in text), files[0][0] if files else "from_transitions")
-        raise InvalidFile(f"{file}: {sentence(text.splitlines()[0] if text else '', 200)}.") from None
+        text = str(error)
+        file = next(
+            (file for file in files if f"file = {file}\n" in text or file in text), [*files, "from_transitions"][0]
+        )
+        what = re.split(r"Possible (?:fix|Solution)|\nLINE ", re.sub(r"Original Line:.*\n", "", text))[0]
+        raise InvalidFile(f"{file}: {sentence(what, 200)}.") from None
 
 
 def quoted(column: str) -> str:
@@ -514,16 +509,14 @@ def header_of(source: Any) -> list[str] | None:
     return list(source.column_names) if arrow is not None and isinstance(source, arrow.Table) else None
 
 
-def _as_array(name: str, values: Any, columns: Columns, place: Callable[[int], str]) -> NDArray[Any]:
+def _as_array(owner: str, name: str, values: Any, columns: Columns) -> NDArray[Any]:
     """Return a column as an array of one type that DuckDB need not guess; masked is what is missing."""
     try:
         array = np.fromiter(values, dtype=object) if isinstance(values, (list, tuple, range)) else np.asarray(values)
     except Exception:  # whatever a stranger's object raises
         array = np.asarray(None)
     if array.ndim != 1 or is_masked(values):
-        raise InvalidInput(
-            f"from_transitions: column {name!r} must be a list with one entry a row, got {shown(values)}."
-        )
+        raise InvalidInput(f"{owner}: column {name!r} must be a list with one entry a row, got {shown(values)}.")
     kind = array.dtype.kind
     if kind == "b":
         flags: NDArray[Any] = np.ascontiguousarray(array).view(np.uint8) != 0  # not all bytes are 0 or 1
@@ -534,240 +527,66 @@ def _as_array(name: str, values: Any, columns: Columns, place: Callable[[int], s
     if kind in "iuf":
         size = max(min(array.dtype.itemsize, 8), 4 if kind == "f" else 1)
         return np.ascontiguousarray(array, dtype=f"{kind}{size}")
-    uses = [use for use in columns.uses if name in columns.of(use)]
-    names = [use for use in uses if use in PARTS and name not in columns.bins]
-    items = [_plain(item) for item in array.tolist()]
-    if {"episode", "order"} >= set(uses):
-        items = [_seconds(item) if isinstance(item, datetime.datetime) else item for item in items]
-    typed = _typed(items, is_name=bool(names))
-    if typed is not None:
-        return typed
-    first = next((type(item) for item in items if item is not None), str)
-    right = {int, float} if first in (int, float) else {str} & {first} if names else {first}
-    row = next((i for i, item in enumerate(items) if item is not None and type(item) not in right), 0)
-    rule, cast = ("a text or a whole number, as all others", " Cast all to text.") if names else ("a number", "")
-    raise InvalidInput(f"{place(row)}: {the((names or uses)[0])} must be {rule}, got {shown(items[row])}.{cast}")
-
-
-def _plain(item: Any) -> Any:
-    """Return a value as Python's own; None for what is missing."""
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and (item is pandas.NA or item is pandas.NaT):
-        return None
-    plain = item.item() if isinstance(item, np.generic) else item
-    return None if isinstance(plain, float) and plain != plain else plain
-
-
-def _seconds(time: datetime.datetime) -> float:
-    """Return a time as a number; one without a zone is one of UTC, or times of summer would come twice."""
-    return (time if time.tzinfo else time.replace(tzinfo=datetime.UTC)).timestamp()
-
-
-def _typed(items: Sequence[Any], is_name: bool) -> NDArray[Any] | None:
-    """Return values as an array of one of Python's own types; None where they are of several, or of another.
-
-    >>> _typed([1, 2.5, None], False), _typed([1, True], True), _typed([2**64], True)
-    (array([1. , 2.5, nan]), None, None)
-    """
-    kinds = set(map(type, items)) - {type(None)}
+    use = next(use for use in columns.uses if name in columns.of(use))
+    is_name = use in PARTS and name not in columns.bins
+    items = [_plain(item, is_name) for item in array.tolist()]
     missing = np.array([item is None for item in items], dtype=np.bool_)
-    if not is_name and kinds & {bool, Decimal} and kinds <= {bool, int, float, Decimal}:
-        items, kinds = [None if item is None else float(item) for item in items], {float}
+    kinds = set(map(type, items)) - {type(None)}
     if kinds <= {float} or (kinds == {int, float} and all(abs(item) < EXACT for item in items if type(item) is int)):
         return np.array([np.nan if item is None else item for item in items], dtype=np.float64)
     if kinds == {int} and all(-(2**63) <= item < 2**63 for item in items if item is not None):
         return np.ma.array([item or 0 for item in items], mask=missing, dtype=np.int64)
-    if kinds in ({str}, {bool}):
-        filled = ["" if item is None else item for item in items] if kinds == {str} else list(map(bool, items))
-        return np.ma.array(np.array(filled, dtype=object if kinds == {str} else np.bool_), mask=missing)
-    return None
+    if kinds == {np.datetime64}:
+        return np.array([np.datetime64("NaT") if item is None else item for item in items], dtype="M8[us]")
+    if kinds == {str} or (kinds == {bool} and not is_name):
+        kept = [kinds.copy().pop()() if item is None else item for item in items]
+        return np.ma.array(np.array(kept, dtype=object if kinds == {str} else np.bool_), mask=missing)
+    usual = str if str in kinds else int
+    row = next((i for i, item in enumerate(items) if item is not None and type(item) is not usual), 0)
+    rule = "a text or a whole number, as all others" if is_name else "a number"
+    raise InvalidInput(
+        f"{owner}: {the(use)} must be {rule}, got {shown(items[row])} in row {row + 1}. Cast all to text."
+    )
+
+
+def _plain(item: Any, is_name: bool) -> Any:
+    """Return a value as Python's own; None for what is missing. Numbers that are no names may be decimal ones."""
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and (item is pandas.NA or item is pandas.NaT):
+        return None
+    if isinstance(item, datetime.datetime) and not is_name:
+        naive = item.astimezone(datetime.UTC).replace(tzinfo=None) if item.tzinfo else item
+        return np.datetime64(naive, "us")
+    item = item.item() if isinstance(item, np.generic) else item
+    item = float(item) if isinstance(item, Decimal) and not is_name else item
+    return None if isinstance(item, float) and item != item else item
 
 
 # --- files --------------------------------------------------------------------------------------------------------
 
 
-def files_of(source: str | os.PathLike[str]) -> tuple[str, ...]:
-    """Return the files of a path, all of one kind: itself, those of a folder, or those that fit a pattern."""
+def files_of(source: str | os.PathLike[str]) -> list[str]:
+    """Return the files of a path, all of one kind: itself, those in a folder, or those that fit a pattern."""
     text = os.fsdecode(source)
+    files = [text]
     if os.path.isdir(text):  # noqa: PTH112  # Path's own raises where a name is too long
-        files, rule = sorted(_inside(Path(text))), f"has no file that ends in {', '.join(ENDINGS)}"
+        files = sorted(glob.glob(f"{glob.escape(text)}/*"))  # noqa: PTH207
+        folder = next((file for file in files if os.path.isdir(file)), None)  # noqa: PTH112
+        if folder is not None:
+            raise InvalidFile(
+                f"{text}: holds the folder {folder}. Name the files by a pattern, such as {text}/*/*.csv."
+            )
+        files = [file for file in files if set(map(str.lower, Path(file).suffixes)) & set(ENDINGS)]
     elif glob.has_magic(text) and not os.path.exists(text):  # noqa: PTH110
-        files, rule = sorted(glob.glob(text, recursive=True)), "no file fits this pattern"  # noqa: PTH207
-    else:
-        files, rule = [text], ""
+        files = sorted(glob.glob(text, recursive=True))  # noqa: PTH207
     if not files:
-        raise InvalidFile(f"{text}: {rule}. Names that begin with . or _ do not count.")
-    names: dict[str, str] = {}
+        raise InvalidFile(f"{text}: no file here ends in {', '.join(ENDINGS)}.")
     for file in files:
-        other = names.setdefault(os.path.realpath(check_regular(file)), file)
-        if other != file:
-            raise InvalidFile(f"{file}: is the same file as {other}, and would count twice. Name one of them.")
+        check_regular(file)
         if not file.lower().endswith(ENDINGS):
-            raise InvalidFile(f"{file}: a log ends in {', '.join(ENDINGS)}. Rename it, or read it yourself.")
-    kinds = {max((ending for ending in ENDINGS if file.lower().endswith(ending)), key=len) for file in files}
-    if len(kinds) > 1:
-        raise InvalidFile(f"{text}: holds files of several kinds, {', '.join(sorted(kinds))}. Name one kind.")
-    return tuple(files)
-
-
-def _inside(folder: Path) -> Iterator[str]:
-    """Yield the logs of a folder and of the folders in it, also those that no reader takes."""
-
-    def fail(error: OSError) -> None:
-        with _refusing_unreadable(str(error.filename)):
-            raise error
-
-    for where, folders, names in list(os.walk(folder, onerror=fail)):
-        paths = [path for path in map(Path(where).joinpath, sorted(folders + names)) if not _is_hidden(path, folder)]
-        if link := next((path for path in paths if path.name in folders and path.is_symlink()), None):
-            raise InvalidFile(f"{link}: is a link to a folder, and is not followed. Name the folder itself.")
-        logs = (path for path in paths if path.name in names)
-        yield from (str(path) for path in logs if path.name.lower().endswith(ENDINGS) or _PACKED.search(path.name))
-
-
-def _is_hidden(path: Path, folder: Path) -> bool:
-    """Whether engines leave out what has this path in a folder.
-
-    >>> _is_hidden(Path("logs/day=1/a.csv"), Path("logs")), _is_hidden(Path("logs/_temporary/a.csv"), Path("logs"))
-    (False, True)
-    """
-    return any(part[0] in "._" for part in path.relative_to(folder).parts)
-
-
-@contextlib.contextmanager
-def _unpacked(files: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Lend the paths of files, unpacked where they are packed: their sums are right, and they are no bombs."""
-    if not files or not files[0].lower().endswith(".gz"):
-        yield tuple(files)
-        return
-    left = max(_MOST_UNPACKED, 100 * sum(map(os.path.getsize, files)))
-    with tempfile.TemporaryDirectory(prefix="replicable-rl-") as folder:
-        paths = tuple(f"{folder}/{i}" for i in range(len(files)))
-        for file, path in zip(files, paths, strict=True):
-            with _refusing_unreadable(file), gzip.open(file) as packed, Path(path).open("wb") as plain:
-                while block := packed.read(_BLOCK):
-                    left -= plain.write(block)
-                    if left < 0:
-                        raise InvalidFile(f"{file}: is a hundred times as large unpacked, and more. Unpack it first.")
-        yield paths
-
-
-@contextlib.contextmanager
-def _refusing_unreadable(file: str) -> Iterator[None]:
-    """Refuse a file that cannot be read, or not be unpacked, in one sentence."""
-    try:
-        yield
-    except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise InvalidFile(f"{file}: cannot be unpacked: it is damaged or breaks off.") from None
-    except OSError as error:
-        raise InvalidFile(f"{file}: cannot be read ({sentence(error.strerror or error, 100)}).") from None
-
-
-def _decoded(file: str, data: bytes, line: int) -> str:
-    """Return the text that bytes are, of which the first are on a line."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        line += data.count(b"\n", 0, error.start)
-        raise InvalidFile(f"{file}, line {line}: is not UTF-8. Save the file as UTF-8.") from None
-
-
-class CsvFile(NamedTuple):
-    """A file of delimited values: what it is called, where it is read, and what its first line says."""
-
-    file: str
-    path: str
-    header: tuple[str, ...]
-    delimiter: str
-    has_returns: bool  # whether lines end in a carriage return and a line feed
-
-    @classmethod
-    def of(cls, file: str, path: str, names: Sequence[str]) -> CsvFile:
-        """Look at the header of a file; its delimiter is the one with which it has most of the columns asked for."""
-        with _refusing_unreadable(file), Path(path).open("rb") as stream:
-            line = _decoded(file, stream.readline(_LONGEST), 1).removeprefix("\ufeff")
-        if line.count('"') % 2 or "\r" in line.removesuffix("\n").removesuffix("\r"):
-            rule = "must name the columns, in one line that ends with a line feed"
-            raise InvalidFile(f"{file}, line 1: {rule}, got {shown(line)}. Rename the columns, or save the file anew.")
-        csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
-        marks = sorted(_DELIMITERS, key=lambda mark: mark != "\t" or ".tsv" not in file.lower())
-        headers = {mark: tuple(next(csv.reader([line], delimiter=mark), ())) for mark in marks}
-        delimiter = max(marks, key=lambda mark: (len(set(headers[mark]) & set(names)), len(headers[mark])))
-        header = headers[delimiter]
-        if not header:
-            raise InvalidFile(f"{file}, line 1: is blank, and must name the columns.")
-        return cls(file, path, header, delimiter, line.endswith("\r\n"))
-
-    def rows(self) -> Iterator[NDArray[np.int64]]:
-        """Yield on which lines rows begin, some thousands of rows at a time; refuse the first row that is wrong."""
-        line, end = 2, b"\r\n" if self.has_returns else b"\n"
-        with _refusing_unreadable(self.file), Path(self.path).open("rb") as stream:
-            stream.readline()
-            while block := stream.read(_BLOCK) + stream.readline(_LONGEST):
-                while block.count(b'"') % 2 and (more := stream.read(_BLOCK) + stream.readline(_LONGEST)):
-                    block += more
-                    if len(block) > 4 * _BLOCK:
-                        raise InvalidFile(f"{self.file}, line {line}: a quote is not closed here, or further down.")
-                if not block.isascii():
-                    _decoded(self.file, block, line)
-                yield line + self._begins(block if block.endswith(b"\n") else block + end, line)
-                line += block.count(b"\n")
-
-    def _begins(self, block: bytes, line: int) -> NDArray[np.int64]:
-        """Return how many lines come before each row; refuse a row that two readers may read in two ways."""
-        data = np.frombuffer(block, dtype=np.uint8)
-        feeds, quotes = np.flatnonzero(data == 10), np.flatnonzero(data == 34)
-        inside = np.zeros(data.size, dtype=np.bool_)
-        if quotes.size:
-            inside = np.bitwise_xor.accumulate((data == 34).view(np.uint8)).view(np.bool_)
-        ends = feeds[~inside[feeds]]
-        begins = np.append(0, ends[:-1] + 1)[: ends.size]
-        if not ends.size or ends[-1] != data.size - 1:
-            raise InvalidFile(f"{self.file}, line {line}: a quote is not closed here, or further down.")
-        delimiters = np.flatnonzero(data == ord(self.delimiter))
-        fields = np.diff(np.searchsorted(delimiters[~inside[delimiters]], np.append(begins, data.size))) + 1
-        filled = ends - begins > self.has_returns
-        returns = np.flatnonzero(data == 13)
-        returns = returns[~inside[returns]]
-        around = np.frombuffer(b"\n" + block + b"\n", dtype=np.uint8)
-        opens, closes = around[quotes[::2]], around[quotes[1::2] + 2]  # what comes before a quote, and what after it
-        allowed = [10, 34, ord(self.delimiter)]
-        wrong = {
-            "has {} fields, and the header has {}": begins[filled & (fields != len(self.header))],
-            "has a quote inside of a value, or blanks around quotes. Double the one, leave out the others": np.append(
-                quotes[::2][~np.isin(opens, allowed)], quotes[1::2][~np.isin(closes, [*allowed, 13])]
-            ),
-            "does not end as the first line does. End all in a line feed, or all in a carriage return and it": (
-                np.setxor1d(returns + 1, ends) if self.has_returns else returns
-            ),
-            "holds a byte 0, or a byte order mark that is not at the beginning of the file. Save the file anew": (
-                np.flatnonzero(data == 0) if 0 in block else np.array([block.find(b"\xef\xbb\xbf")])
-            ),
-        }
-        first = {rule: int(places[places >= 0].min()) for rule, places in wrong.items() if (places >= 0).any()}
-        if first:
-            rule = min(first, key=lambda rule: first[rule])
-            row = int(np.searchsorted(ends, first[rule]))
-            at = line + int(np.searchsorted(feeds, begins[row]))
-            raise InvalidFile(f"{self.file}, line {at}: {rule.format(fields[row], len(self.header))}.")
-        return np.asarray(np.searchsorted(feeds, begins[filled]), dtype=np.int64)
-
-
-def _line_of(files: Sequence[CsvFile], row: int) -> str:
-    """Return the file and the line of a row; rows of all files are counted from 0."""
-    for file in files:
-        for lines in file.rows():
-            if row < lines.size:
-                return f"{file.file}, line {lines[row]}"
-            row -= lines.size
-    return files[-1].file
-
-
-def _object(file: str, line: int, raw: bytes) -> Mapping[str, Any]:
-    """Return an object of JSON; one that names something twice is refused, for readers differ on it."""
-    text = _decoded(file, raw, line).strip(" \t\r\n")
-    with contextlib.suppress(ValueError, RecursionError):
-        pairs = json.loads(text, object_pairs_hook=list)
-        if text.startswith("{") and len(dict(pairs)) == len(pairs):
-            return dict(pairs)
-    raise InvalidInput(f"{file}, line {line}: must be an object of JSON that names everything once, got {shown(text)}.")
+            raise InvalidFile(f"{file}: a log ends in {', '.join(ENDINGS)}. Unpack it first, or save it anew.")
+    if len({Path(file).suffix.lower() for file in files}) > 1:
+        raise InvalidFile(f"{text}: holds files of several kinds. Name one kind, such as {text}/*.csv.")
+    if len(set(map(os.path.realpath, files))) < len(files):
+        raise InvalidFile(f"{text}: holds a file twice, by a link, which would count twice. Name each file once.")
+    return files
