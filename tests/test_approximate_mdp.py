@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -59,37 +58,6 @@ def test_the_baseline_is_the_empirical_model_and_never_the_same_twice() -> None:
     np.testing.assert_allclose(learned[learned > 0], counts[counts > 0] / 1000.0, rtol=1e-15, atol=0)
 
 
-def reference_row(
-    mdp: rr.TabularMDP, plan: Any, shared: rr.SharedRandomness, counts: np.ndarray, row: int
-) -> dict[int, float]:
-    """One row by scalar arithmetic."""
-    answers: dict[int, float] = {}
-    outcomes = range(mdp.rows.indptr[row], mdp.rows.indptr[row + 1])
-    for k in outcomes:
-        s = int(mdp.rows.next_state[k])
-        position = row * mdp.n_states + s
-        u = (int(shared.words("approximate-mdp/offset", count=position + 1)[position]) >> 11) * 2.0**-53
-        bin_ = np.floor((counts[k] / plan.calls - u * plan.width) / plan.width)
-        low = max(0.0, u * plan.width + bin_ * plan.width)
-        high = min(1.0, u * plan.width + (bin_ + 1) * plan.width)
-        if low > 0.0:
-            answers[s] = low + (high - low) / 2
-    return {s: x / sum(answers.values()) for s, x in answers.items()}
-
-
-def test_the_loop_is_the_listing() -> None:
-    mdp = rr.make("garnet-v1")
-    algorithm = rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, calls=2000, tolerance=0.1)
-    run = rr.solve(mdp, algorithm, shared_seed=9, sample_seed=3)
-    counts = mdp.draw(2000, sample_stream(3)).count
-    table = dense(model_of(run))
-    for row in range(80):
-        expected = reference_row(mdp, algorithm.plan(mdp).numbers, rr.SharedRandomness(9), counts, row)
-        assert set(np.flatnonzero(table[row]).tolist()) == set(expected)
-        for s, probability in expected.items():
-            assert table[row, s] == pytest.approx(probability, abs=1e-15)
-
-
 def test_rows_stay_sparse_or_get_dense() -> None:
     mdp = rr.make("two-goals-wide-v1")
     sparse = rr.solve(mdp, THEOREM, shared_seed=1, sample_seed=1)
@@ -133,27 +101,6 @@ def test_the_model_can_be_saved_and_solved_again(tmp_path: Path) -> None:
     assert not any("not about the process behind it" in claim.statement for claim in run.claims)
 
 
-def test_levels_imply_each_other() -> None:
-    """The same model gives the same q and policy."""
-    mdp = rr.make("garnet-v1")
-    algorithm = rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, calls=10**6)
-    runs = [rr.solve(mdp, algorithm, shared_seed=2, sample_seed=SEED + i) for i in range(40)]
-    values = {run.fingerprints.model: run.fingerprints.value for run in runs}
-    policies = {run.fingerprints.value: run.fingerprints.policy for run in runs}
-    assert all(values[run.fingerprints.model] == run.fingerprints.value for run in runs)
-    assert all(policies[run.fingerprints.value] == run.fingerprints.policy for run in runs)
-    assert len(values) > 1  # at this size models do differ
-
-
-def test_rows_rounded_to_nothing_become_self_loops() -> None:
-    mdp = rr.make("garnet-v1", n_states=30, n_actions=1, branching=30)
-    run = rr.solve(mdp, rr.ReplicableApproximateMDP(0.9, 0.001, 0.2), shared_seed=1, sample_seed=1)
-    table = dense(model_of(run))
-    loops = [s for s in range(30) if table[s, s] == 1.0]
-    assert run.status is not None
-    assert f"{len(loops)} of 30 rows were rounded to nothing and became self-loops" in run.status.sentence
-
-
 def test_a_claim_is_never_a_mixture() -> None:
     few = THEOREM.plan(GRID).numbers.calls // 3
     some = rr.plan(GRID, rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, calls=few)).claims()
@@ -161,7 +108,7 @@ def test_a_claim_is_never_a_mixture() -> None:
     assert some.missing["replicability"].startswith(f"calls={few} where the proof needs ")
     coarse = rr.plan(GRID, rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, tolerance=0.5)).claims()
     assert [(claim.about, claim.bound) for claim in coarse] == [("replicability", 0.2)]
-    assert coarse.missing["accuracy"].startswith("tolerance=0.5 where the proof needs 0.05; ")
+    assert coarse.missing["accuracy"].startswith("the bound at these parameters is 0.5, above 0.05")
     plain = rr.plan(GRID, rr.ApproximateMDP(0.05, 0.001)).claims()
     assert [(claim.about, claim.kind) for claim in plain] == [("accuracy", "proved")]
     with pytest.raises(InvalidInput, match=r"ReplicableApproximateMDP: calls="):

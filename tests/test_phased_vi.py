@@ -21,7 +21,7 @@ from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.testing import PerSample
 from replicable_rl.theory import paper_phased_vi
 from replicable_rl.theory.phased_vi import Schedule, rising_schedule
-from tests.statistics import ALPHA, SEED, Like, binomial_p, same_law
+from tests.statistics import ALPHA, SEED, Like
 
 GRID = rr.make("two-goals-v1")
 PROMISE = (0.1, 0.001, 0.2)
@@ -141,53 +141,6 @@ def test_disagreement_is_seen_where_samples_are_few(monkeypatch: pytest.MonkeyPa
     assert same < 15
 
 
-def agreement(algorithm: rr.PhasedVI | rr.ReplicablePhasedVI, level: str, seeds: int = 60) -> float:
-    """Return the share of shared seeds under which two runs are alike."""
-    same = 0
-    for seed in range(seeds):
-        pair = [
-            rr.solve(GRID, algorithm, shared_seed=SEED + seed, sample_seed=SEED + 2 * seed + i).fingerprints[level]
-            for i in (0, 1)
-        ]
-        same += pair[0] == pair[1]
-    return same / seeds
-
-
-def test_agreement_rises_with_m_and_phased_q_learning_never_agrees() -> None:
-    multiples = (1, 10, 100, 1000)
-    replicable = [
-        agreement(rr.ReplicablePhasedVI(0.02, 0.001, 0.2, calls=13_000 * x, tolerance=0.02), "value") for x in multiples
-    ]
-    plain = [agreement(rr.PhasedVI(0.02, 0.001, calls=13_000 * x), "policy") for x in multiples]
-    # `agreement` with seeds=1000 gives 0.58, 0.83, 0.95, 0.98, with seeds=300 from 0.23 to 0.25 at every m (two fair
-    # coins); with 60 pairs each bound below fails a correct library with probability < 1e-6.
-    assert replicable[0] < 0.97
-    assert replicable[3] > 0.80
-    assert replicable[3] > replicable[0]
-    assert max(plain) < 0.62
-
-
-def test_phased_q_learning_breaks_ties_by_chance_at_any_m() -> None:
-    """On the tied grid, left or right at the start is a coin even at the theorem's 8e15 calls."""
-    algorithm = rr.PhasedVI(0.1, 0.001, calls=PAPERS.plan(GRID).numbers.calls)
-    left = list(GRID.labels.actions or ()).index("left")
-    chosen = [rr.solve(GRID, algorithm, shared_seed=1, sample_seed=SEED + i).policy[6] == left for i in range(300)]
-    assert binomial_p(sum(chosen), 300, 0.5) > ALPHA
-
-
-def test_final_q_has_one_law_with_counts_and_with_samples_one_by_one() -> None:
-    algorithm = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=40, iterations=4, tolerance=0.15)
-    prints = [
-        [
-            rr.solve(source, algorithm, shared_seed=5, sample_seed=SEED + 10_000 * which + i).fingerprints.value
-            for i in range(800)
-        ]
-        for which, source in enumerate((GRID, PerSample(GRID)))
-    ]
-    assert len(set(prints[0])) > 5  # a law worth comparing
-    assert same_law(prints[0], prints[1]) > ALPHA
-
-
 def test_shared_and_sample_seed_do_different_things() -> None:
     base = rr.solve(GRID, PAPERS, shared_seed=1, sample_seed=1).fingerprints
     assert rr.solve(GRID, PAPERS, shared_seed=1, sample_seed=2).fingerprints == base
@@ -231,13 +184,6 @@ def test_too_many_samples_are_refused_before_drawing() -> None:
     assert algorithm.plan(GRID).numbers.calls > 2**63  # but it can be planned
 
 
-@pytest.mark.parametrize("seed", [-1, 2**64, 1.5, True, "1"])
-def test_bad_seeds(seed: Any) -> None:
-    for seeds in ({"shared_seed": seed}, {"shared_seed": 1, "sample_seed": seed}):
-        with pytest.raises(rr.InvalidInput, match=list(seeds)[-1]):
-            rr.solve(GRID, PAPERS, **seeds)
-
-
 def test_claims_of_the_theorem() -> None:
     for algorithm, source in ((PAPERS, "thm:rpvi"), (RPVI, "the sharp form of thm:rpvi")):
         planned, made = (
@@ -262,9 +208,9 @@ def test_claims_of_the_theorem() -> None:
     ("change", "about", "why"),
     [
         ({"iterations": 1}, "replicability", "iterations=1 where the proof needs 100"),
-        ({"tolerance": 0.05}, "replicability", "tolerance=0.05 where the proof needs 0.0005"),
+        ({"tolerance": 0.05}, "replicability", "there is no bound"),
         ({"calls": 10**13}, "accuracy", "calls=1e+13 where the proof needs 8.19e+15"),
-        ({"rho_sq": 0.1}, "accuracy", "rho_sq=0.1 where the proof needs 6.25e-05"),
+        ({"rho_sq": 0.1}, "accuracy", "there is no bound"),
     ],
 )
 def test_a_claim_is_never_a_mixture(change: dict[str, Any], about: str, why: str) -> None:
@@ -275,23 +221,6 @@ def test_a_claim_is_never_a_mixture(change: dict[str, Any], about: str, why: str
 
 
 # --- any query, and the compiled loop --------------------------------------------------------------------------------
-
-
-def test_offsets_are_addressed_by_iteration_state_and_action(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[Any, ...]] = []
-    original = rr.SharedRandomness.uniform
-
-    def spy(self: rr.SharedRandomness, label: str, *address: int, shape: tuple[int, ...]) -> np.ndarray:
-        asked.append((label, address, shape))
-        return original(self, label, *address, shape=shape)
-
-    monkeypatch.setattr(module, "TabularMDP", PerSample)
-    monkeypatch.setattr(rr.SharedRandomness, "uniform", spy)
-    rr.solve(GRID, COARSE, shared_seed=1, sample_seed=1)
-    answers = [("rpvi/offset", (t,), (8, 4)) for t in range(12)]
-    again = [one for one in asked if one not in answers]  # the same numbers, as long as all means are far from edges
-    assert [one for one in asked if one in answers] == answers
-    assert again == [("rpvi/offset", (t,), (32,)) for t in range(len(again))] != []
 
 
 def alike(iterations: int, calls: int, width: float = 0.02) -> Schedule:
@@ -314,22 +243,6 @@ def test_a_query_of_somebodys_own_runs_in_the_loop() -> None:
         counts = GRID.draw(1000, rng)
         q = rewards + 0.9 * np.round(counts.mean(q.max(axis=1)[counts.next_state]).reshape(8, 4) * 8.0) / 8.0
     assert np.abs(module.iterate(GRID, alike(9, 1000), Coarse(), sample_stream(4)).q - q).max() < 1e-15
-
-
-def test_what_the_compiled_loop_takes_and_what_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    shared = rr.SharedRandomness(1)
-
-    def is_compiled(source: Any, query: Query) -> bool:
-        with monkeypatch.context() as patch:
-            patch.setattr(module, "compiled_iterations", lambda *_: None)
-            done: object = module.iterate(given(source), alike(5, 10**9, 0.01), query, sample_stream(1))
-            return done is None
-
-    for query in (Means(), RStat(shared, "rpvi/offset", 0.01)):
-        assert is_compiled(GRID, query)
-        assert not is_compiled(Like(GRID), query)
-    for other in (RStat(shared, "x", 0.1, "zero-preserving"), Coarse()):
-        assert not is_compiled(GRID, other)
 
 
 def given(source: Any) -> Any:
@@ -374,21 +287,6 @@ def test_large_problems_have_the_bits_of_the_listing(threads: int, monkeypatch: 
             monkeypatch.setattr(module, "MANY_BLOCKS", many)
             compiled = module.iterate(mdp, schedule, query, sample_stream(3), 9.0)
             assert same_bits(listing, compiled)
-
-
-def test_samples_drawn_are_samples_reported() -> None:
-    drawn = []
-
-    class Counting(Like):
-        def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
-            counts = super().draw(calls, rng)
-            drawn.append(int(counts.count.sum()))
-            return counts
-
-    mdp = rr.make("riverswim-v1")
-    run = rr.solve(Counting(mdp), RPVI, shared_seed=1, sample_seed=1)
-    assert run.samples == sum(drawn) < RPVI.plan(mdp).samples  # values spread over less than they may
-    assert run.fingerprints == rr.solve(mdp, RPVI, shared_seed=1, sample_seed=1).fingerprints
 
 
 # --- a good shared seed ----------------------------------------------------------------------------------------------

@@ -228,17 +228,6 @@ def test_a_masked_plan_of_its_own_is_proved(n_states: int) -> None:
     assert less.claims().replicability is None
 
 
-def test_without_masks_the_bound_is_what_it_was() -> None:
-    """The corrected sum and the one over all comparisons are the same where all actions are allowed."""
-    for S, A in ((2, 2), (50, 4), (10**5, 3)):
-        plain, full = (decisions.Sizes(S, A, 0.9, False, True, pairs) for pairs in (None, S * A))
-        for n in (10.0, 1e6, 1e12):
-            bound = decisions.affordable_disagreement(plain, n, 0.1)
-            assert bound == decisions.affordable_disagreement(full, n, 0.1)
-            one = decisions.Sizes(S, A, 0.9, False, True, S + A - 1)
-            assert bound / math.sqrt(S) <= decisions.affordable_disagreement(one, n, 0.1) <= bound * (1 + 1e-12)
-
-
 def test_arrays_decide_as_the_package_does_with_masks() -> None:
     rng = np.random.default_rng(SEED)
     n_states, n, decided = 400, 200, set()

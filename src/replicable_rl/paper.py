@@ -8,43 +8,38 @@ lemmas are called 4.1 and 4.2.
 """
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
 
-PAPER_URL = "https://arxiv.org/abs/2305.15284"
-NUMBERS: Mapping[str, str] = MappingProxyType(
-    {
-        "sec:intro": "Section 1",
-        "sec:prelim": "Section 2",
-        "def:replicability": "Definition 2.3",
-        "thm:rep-sq": "Theorem 2.1",
-        "sec:rep-rl": "Section 3",
-        "def:pi-replicability": "Definition 3.1",
-        "fig:policy_difference": "Figure 1",
-        "sec:algos": "Section 4",
-        "lem:phasedvi-convergence": "the lemma of Section 4.1",
-        "alg:rep-phased": "Algorithm 1",
-        "thm:rpvi": "Theorem 4.1",
-        "alg:repmax": "Algorithm 2",
-        "alg:rep-update-known": "Algorithm 3",
-        "lem:repmax-convergence": "the lemma of Section 4.2",
-        "lem:rmax-progress": "Lemma 4.1",
-        "lem:simulation": "Lemma 4.2",
-        "thm:repmax-replicable": "Theorem 4.2",
-        "sec:experiments": "Section 5",
-        "fig:exp_results": "Figure 2",
-        "sec:related": "Section 6",
-        "sec:conclusion": "Section 7",
-        "app:def": "Appendix A",
-        "def:V-replicability": "Definition A.1",
-        "def:MDP-replicability": "Definition A.2",
-        "app:phasedvi-convergence": "Appendix B.1",
-        "app:rpvi-prf": "Appendix B.2",
-        "app:rep-app-mpd": "Appendix B.2.1",
-        "alg:rep-mdp": "Algorithm 4",
-        "obs:rep-mdp": "Observation B.1",
-    }
-)
+NUMBERS = {
+    "sec:intro": "Section 1",
+    "sec:prelim": "Section 2",
+    "def:replicability": "Definition 2.3",
+    "thm:rep-sq": "Theorem 2.1",
+    "sec:rep-rl": "Section 3",
+    "def:pi-replicability": "Definition 3.1",
+    "fig:policy_difference": "Figure 1",
+    "sec:algos": "Section 4",
+    "lem:phasedvi-convergence": "the lemma of Section 4.1",
+    "alg:rep-phased": "Algorithm 1",
+    "thm:rpvi": "Theorem 4.1",
+    "alg:repmax": "Algorithm 2",
+    "alg:rep-update-known": "Algorithm 3",
+    "lem:repmax-convergence": "the lemma of Section 4.2",
+    "lem:rmax-progress": "Lemma 4.1",
+    "lem:simulation": "Lemma 4.2",
+    "thm:repmax-replicable": "Theorem 4.2",
+    "sec:experiments": "Section 5",
+    "fig:exp_results": "Figure 2",
+    "sec:related": "Section 6",
+    "sec:conclusion": "Section 7",
+    "app:def": "Appendix A",
+    "def:V-replicability": "Definition A.1",
+    "def:MDP-replicability": "Definition A.2",
+    "app:phasedvi-convergence": "Appendix B.1",
+    "app:rpvi-prf": "Appendix B.2",
+    "app:rep-app-mpd": "Appendix B.2.1",
+    "alg:rep-mdp": "Algorithm 4",
+    "obs:rep-mdp": "Observation B.1",
+}
 _LABEL = re.compile(rf"(?<![\w:-])(?:{'|'.join(map(re.escape, NUMBERS))})(?![\w:-])")
 
 

@@ -11,7 +11,7 @@ from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from replicable_rl.canonical import Json, decimal
+from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, speaking_as
 from replicable_rl.problem.source import Source
 from replicable_rl.runs import FIXED_SEED, THIS_SEED, Algorithm, Claim, Claims, LibraryClaim, put
@@ -20,11 +20,6 @@ from replicable_rl.theory.numbers import ACCURACY, REPLICABILITY
 from replicable_rl.wording import Displayed, apart, described, number
 
 SHARP_FORM = "the sharp form of "  # begins the theorem of a claim
-_COUNTS = {  # may pass the integers of JSON, and are written as text
-    *("samples", "calls", "calls_needed", "rounds", "episodes", "episodes_needed"),
-    *("per_pair", "per_pair_needed", "budget"),
-}
-
 N = TypeVar("N", bound=Numbers)
 
 
@@ -140,22 +135,19 @@ class Plan(Displayed, Generic[N]):
         numbers, about = self.numbers, claim.about
         if barred := self.algorithm._barred(numbers, about):
             return "; ".join(barred)
-        short = ((name, *apart(*pair)) for name, pair in numbers.short(about).items())
-        reasons = [f"{name}={used} where the proof needs {needed}" for name, used, needed in short]
+        short = {name: apart(*pair) for name, pair in numbers.short(about).items()}
+        reasons = [f"{name}={used} where the proof needs {needed}" for name, (used, needed) in short.items()]
         reached = numbers.error_proved if about == ACCURACY else numbers.rho_proved
         if reached is not None and reached < 1.0:
-            holding, bound = apart(reached, claim.bound)
-            name = "rho" if about == REPLICABILITY else "epsilon/2" if claim.level == "value" else "epsilon"
-            reasons.append(f"the bound at these parameters is {holding}, above {name}={bound}")
+            reasons.append("the bound at these parameters is {}, above {}".format(*apart(reached, claim.bound)))
         return "; ".join(reasons) or "there is no bound at these parameters"
 
     def to_json(self) -> dict[str, Json]:
-        """Return the plan as JSON; counts of samples are strings."""
+        """Return the plan as JSON."""
         numbers, shape = self.numbers, self.shape
         written: dict[str, Json] = asdict(numbers) | {"samples": self.samples}
         if self.by is None:
             written |= {"error_proved": numbers.error_proved, "rho_proved": numbers.rho_proved}
-        written = {name: decimal(value) if name in _COUNTS else value for name, value in written.items()}
         written |= {"estimated": shape.estimated, "conditions": list(shape.conditions), "gain": self.gain}
         return written | {"by": self.by, "claims": self.claims().to_json()}
 

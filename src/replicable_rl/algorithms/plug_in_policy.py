@@ -12,7 +12,7 @@ any way, for only the last decision must agree.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
@@ -27,22 +27,11 @@ from replicable_rl.rules import AffordableTolerance, Cuts, Decision, EmpiricalMo
 from replicable_rl.rules.model import threshold
 from replicable_rl.rules.published import choose_cuts
 from replicable_rl.rules.rule import decided_by
-from replicable_rl.runs import (
-    CERTIFICATE,
-    FIXED_SEED,
-    THIS_SEED,
-    Claims,
-    PromisedLoss,
-    Run,
-    Status,
-    StatusCode,
-    asks_for_nothing,
-    put,
-)
+from replicable_rl.runs import CERTIFICATE, FIXED_SEED, THIS_SEED, Claims, PromisedLoss, Run, Status, StatusCode, put
 from replicable_rl.theory import PlugInNumbers, Units, decisions, plug_in_policy
 from replicable_rl.theory.decisions import EXACT, LEAST, PROVED, SPENT, check_plug_in
 from replicable_rl.theory.numbers import ACCURACY, MOST, REPLICABILITY
-from replicable_rl.wording import number, plural, short_loss
+from replicable_rl.wording import number, plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +41,6 @@ if TYPE_CHECKING:
 
 _AFFORDABLE = AffordableTolerance()
 _PROOFS = "docs/proofs.md"
-_NAMED = 5  # pairs that a status names
 
 _ROUNDS, _MOST_ROUNDS = 32, 128  # of exploration: episodes that end early leave steps for some more
 _PRECISION = 1e-6  # of its plans, in values normalised to [0, 1]: where rewards are rare, values are small
@@ -138,12 +126,8 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         """What a problem must be: one that is played, where a horizon is given; else any."""
         return Source if self.horizon is None else Episodic
 
-    def plan(self, source: Source) -> Plan[PlugInNumbers]:
-        """Return what a run on this source will do, and what may be claimed of it."""
-        self.decider.check_problem(source)  # refused before a sample is drawn
-        return super().plan(source)
-
     def _shape(self, source: Source) -> Shape:
+        self.decider.check_problem(source)  # refused before a sample is drawn
         shape = super()._shape(source)
         if self.horizon is None and isinstance(source, Recorded):
             return replace(shape, known_rewards=False, rows=source.counts.steps)
@@ -194,18 +178,15 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         return Promises(accuracy, None if numbers.rule == decisions.GREEDY and not numbers.explores else second, sure)
 
     def _barred(self, numbers: PlugInNumbers, about: str) -> list[str]:
-        if numbers.recorded:
-            return ["how many samples a pair has is the log's, and may depend on what was seen"]
         if numbers.explores:
-            return ["samples were collected by exploring, so how many there are depends on them"]
+            return ["how many samples a pair has may depend on what was seen"]
         if numbers.rule not in PROVED:
             return [f"rule={numbers.rule} is unknown to the proofs"]
         if numbers.rule == decisions.PUBLISHED and about == REPLICABILITY:
             return ["published cuts come from the first run's sample; see docs/logs.md"]
         if numbers.per_pair_needed < MOST:
             return []
-        by = f" with parameter {number(numbers.parameter, 3)}" if self.decider.parameter else ""
-        return [f"no number of samples proves a loss of {numbers.epsilon:g} for rule={numbers.rule}{by}"]
+        return [f"no number of samples proves a loss of {numbers.epsilon:g} for rule={numbers.rule}"]
 
     def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r and one batch of fresh samples from ``rng``."""
@@ -225,7 +206,7 @@ class PlugInPolicy(Promise[PlugInNumbers]):
             claims = claims.told(gain=model.gain)
             if model.best.value.any() and model.gain <= self.epsilon and plan.numbers.spent > 0.0:
                 claims = replace(claims, gain=model.gain)
-        sentence = "; ".join(_sentences(source, decided, plan.numbers, samples, claims.gain))
+        sentence = "; ".join(_sentences(source, decided, samples))
         return Run.of(outputs, status=Status(StatusCode.COMPLETED, sentence), claims=claims, samples=samples)
 
     def estimate(self, source: Any, plan: Plan[PlugInNumbers], rng: np.random.Generator) -> tuple[EmpiricalModel, int]:
@@ -277,37 +258,24 @@ class PlugInPolicy(Promise[PlugInNumbers]):
         return choose_cuts(model, tuning, order)
 
 
-def _sentences(
-    source: Any, decided: Conclusion, numbers: PlugInNumbers, samples: int, gain: float | None
-) -> Iterator[str]:
+def _sentences(source: Any, decided: Conclusion, samples: int) -> Iterator[str]:
     """Say what was decided on what data, what the data did not reach, and whether anything was asked."""
     decision, model, ignored = decided
-    policy, n_actions = decision.outputs.get("policy"), model.n_actions
     yield f"decided from {number(samples)} samples"
     if decision.said:
         yield decision.said
     if not model.best.value.any():
         yield "no sample had a reward above the lowest that there may be, so that all policies look alike"
-    if gain is not None:
-        yield f"epsilon={numbers.epsilon:g} {asks_for_nothing(gain)} on the empirical model: lower it"
     if (pairs := model.never_tried).size:
         worst = f"{plural(pairs.size, 'pair')} of {source.support.pairs}"
         few = f"with fewer than {number(model.fewest_counted, 3)} rows" if model.fewest_counted > 1.0 else "never tried"
-        names = f": {_names(pairs, source.pair_names)}" if isinstance(source, Recorded) else ""
-        yield f"{worst} {few}, taken for the worst{names}"
-        taken = pairs if policy is None else pairs[policy[pairs // n_actions] == pairs % n_actions]
-        if names and policy is not None and taken.size:
-            yield f"taken all the same: {_names(taken, source.pair_names)}"
-    if ignored is not None and policy is not None:
-        many, first = plural(int(ignored.states.sum()), "state"), "the first allowed action"
-        first = f"action {ignored.actions[0]}" if source.support.whole else first
-        lost = f"{short_loss(model.loss(policy, numbers.over))} on the empirical model"
-        yield f"{many} hardly ever reached and left at {first}, with which the whole policy loses {lost}"
-
-
-def _names(pairs: np.ndarray, named: Callable[[int], str]) -> str:
-    names = ", ".join(map(named, pairs[:_NAMED].tolist()))
-    return names + (f" and {pairs.size - _NAMED} more" if pairs.size > _NAMED else "")
+        yield f"{worst} {few}, taken for the worst"
+        policy = decision.outputs.get("policy")
+        taken = 0 if policy is None else int((policy[pairs // model.n_actions] == pairs % model.n_actions).sum())
+        if taken:
+            yield f"{taken} of them taken all the same"
+    if ignored is not None:
+        yield f"{plural(int(ignored.states.sum()), 'state')} hardly ever reached and left at the first allowed action"
 
 
 def _where(shape: Shape, numbers: PlugInNumbers) -> str:

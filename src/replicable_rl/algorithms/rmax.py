@@ -36,7 +36,7 @@ from replicable_rl.progress import track
 from replicable_rl.runs import FIXED_SEED, PromisedLoss, Run, Status, StatusCode
 from replicable_rl.sampling import EpisodeCounts
 from replicable_rl.theory import RMaxNumbers, Units, rmax
-from replicable_rl.theory.numbers import PLAIN, REPLICABILITY, RSTAT, check_parameters
+from replicable_rl.theory.numbers import PLAIN, RSTAT, check_parameters
 from replicable_rl.theory.rmax import FIXED, PLANNING, RANDOMISED
 from replicable_rl.wording import plural
 
@@ -137,11 +137,6 @@ class _RMax(Promise[RMaxNumbers]):
             return Promises(accuracy, to_settle=settled)
         return Promises(accuracy, replicable(numbers.rho, same, theorem, "model", conditions), to_settle=settled)
 
-    def _barred(self, numbers: RMaxNumbers, about: str) -> list[str]:
-        used = {"threshold": (numbers.threshold, RANDOMISED), "estimate": (numbers.estimate, RSTAT)}
-        wrong = {name: pair for name, pair in used.items() if about == REPLICABILITY and pair[0] != pair[1]}
-        return [f"{name}={pair[0]} where the proof needs {pair[1]}" for name, pair in wrong.items()]
-
     def solve(self, source: Episodic, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r, of which R-max uses the first policy alone, and fresh episodes."""
         plan = self.plan(source)
@@ -175,23 +170,22 @@ class _RMax(Promise[RMaxNumbers]):
         columns = ("known", "known_set", "threshold", "unknown_rate", "stop_below", "samples")
         return Run.of(
             {"model": last.model.table, "value": best.q, "policy": last.policy},
-            status=_status(last, len(story), numbers.pairs, cut_short),
+            status=_status(last, len(story), numbers.pairs),
             claims=claims,
             samples=seen.steps,
             history=dict(zip(columns, np.array(story, dtype=np.float64).T, strict=True)),
         )
 
 
-def _status(last: Round, rounds: int, pairs: int, cut_short: bool) -> Status:
-    known, loops = int(last.model.known.sum()), last.model.self_loops
+def _status(last: Round, rounds: int, pairs: int) -> Status:
+    known = f"{int(last.model.known.sum())} of {pairs} pairs known"
+    rates = f"visits unknown pairs {last.unknown_rate:.2g} times an episode, below {last.theta:.2g}"
     sentence = {
-        StatusCode.STOPPED_BY_RULE: f"after {rounds} rounds, with {known} of {pairs} pairs known, the policy visits "
-        f"unknown pairs {last.unknown_rate:.2g} times an episode, below {last.theta:.2g}",
+        StatusCode.STOPPED_BY_RULE: f"after {rounds} rounds, with {known}, the policy {rates}",
         StatusCode.ALL_KNOWN: f"all {pairs} pairs after {rounds} rounds",
-        StatusCode.BUDGET_SPENT: f"{rounds} rounds, {known} of {pairs} pairs known; the last policy may still explore",
+        StatusCode.BUDGET_SPENT: f"{rounds} rounds, {known}; the last policy may still explore",
     }[last.ended]
-    sentence += f"; {loops} rows were rounded to nothing and became self-loops" if loops else ""
-    return Status(last.ended, sentence + ("; some episodes were cut short" if cut_short else ""))
+    return Status(last.ended, sentence)
 
 
 @dataclass(frozen=True)

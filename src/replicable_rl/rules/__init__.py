@@ -73,15 +73,12 @@ def as_rule(value: Any) -> Rule:
     settings: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"id": value}
     name = settings.pop("id", None)
     if not isinstance(name, str) or name not in SHIPPED:
-        hint = did_you_mean(name, SHIPPED) if isinstance(name, str) else " Cuts are followed by PublishedCuts(cuts)."
+        hint = did_you_mean(name, SHIPPED) if isinstance(name, str) else ""
         raise InvalidInput(f"rule: rule must be one of {', '.join(SHIPPED)}, or a Rule, got {shown(value)}.{hint}")
     names = [field.name for field in fields(SHIPPED[name])]
     if unknown := settings.keys() - set(names):
         raise InvalidInput(f"rule: {name} has no setting {min(unknown)}. It has: {', '.join(names) or 'none'}.")
-    if name == PublishedCuts.id and not isinstance(settings.get("cuts"), Cuts):
-        raise InvalidInput(
-            "rule: published cuts must be given: an id, or their digest, does not hold them. Give "
-            "rule=rules.PublishedCuts(cuts), or the .npz file of the cuts."
-        )
+    if name == PublishedCuts.id:
+        settings.setdefault("cuts", None)  # refused: an id, or a digest, does not hold them
     rule: Rule = SHIPPED[name](**settings)
     return rule

@@ -20,13 +20,13 @@ import numpy as np
 
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.model import EmpiricalModel, Floats
-from replicable_rl.rules.rule import Decision, Margin, Ordered, Tuning, surely_within
+from replicable_rl.rules.rule import Decision, Margin, Rule, Tuning, surely_within
 from replicable_rl.theory import decisions
 from replicable_rl.theory.decisions import FLOOR, LEAST, POWER, SOFTENING, tolerances
 
 
 @dataclass(frozen=True)
-class AffordableTolerance(Ordered):
+class AffordableTolerance(Rule):
     """The first action that is nearly the best, by the coarsest tolerance whose estimated loss stays within epsilon.
 
     ``order`` says in which order actions are preferred; None: as numbered, coarse steps first where they are many.

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.planning import Optimum, evaluate_policy, gain_of, optimal_values
 from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import Rows, TabularMDP, indptr_of
@@ -46,7 +45,6 @@ ROUNDS, WORTH = 8, 0.9  # in which the bound on the error is made smaller, as lo
 _CLOSER = 1e-2  # how much more closely a policy is evaluated while a comparison is undecided
 _FURTHER = 4  # times as many steps are followed where the usual ones do not tell
 _ROUNDED_SUM = 1e-9  # more than rounding can do to a sum over states
-_SOME = 1000  # states
 _FEW = 10.0  # rows of a pair: with more, it counts, where there are not very many of the others
 
 
@@ -161,12 +159,7 @@ class EmpiricalModel:
 
     def gap_of(self, policy: Integers) -> Floats:
         """Return the gaps of the actions that a policy takes, (S,)."""
-        actions = policy.astype(np.int64, copy=False)
-        whole = policy.dtype.kind in "iu" and policy.shape == (self.n_states,)
-        if not whole or actions.view(np.uint64).max() >= self.n_actions:  # -1 is 2**64 - 1
-            rule = f"{self.n_states} actions in 0..{self.n_actions - 1}"
-            raise InvalidInput(f"EmpiricalModel: policy must be an integer array of {rule}, got {shown(policy)}.")
-        taken: Floats = self.gap[np.arange(self.n_states), actions]
+        taken: Floats = self.gap[np.arange(self.n_states), policy]
         return taken
 
     def loses_at_most(
@@ -260,18 +253,12 @@ class EmpiricalModel:
         """The standard deviation of the mean of r + gamma V^ after each pair, (S, A)."""
         return self.spread / np.sqrt(np.maximum(self.visits.reshape(self.gap.shape), 1.0))
 
-    def spread_of_some(self) -> float:
-        """Return the largest spread in some states, the first."""
-        return float(self._deviation(self.table.rows.reward, self.gamma, _SOME).max())
-
-    def _deviation(self, added: Floats, factor: float, states: int | None = None) -> Floats:
-        """Return the standard deviation of ``added + factor * V^`` after each pair of the first states, (S, A)."""
-        rows, pairs = self.table.rows, min(states or self.n_states, self.n_states) * self.n_actions
-        seen = slice(int(rows.indptr[pairs]))
-        row = np.repeat(np.arange(pairs), np.diff(rows.indptr[: pairs + 1]))
-        x, p = added[seen] + factor * self.best.value[rows.next_state[seen]], rows.probability[seen]
-        off = x - sums(row, p * x, pairs)[row]
-        return np.sqrt(sums(row, p * off * off, pairs)).reshape(-1, self.n_actions)
+    def _deviation(self, added: Floats, factor: float) -> Floats:
+        """Return the standard deviation of ``added + factor * V^`` after each pair, (S, A)."""
+        rows, size = self.table.rows, self.visits.size
+        x, p = added + factor * self.best.value[rows.next_state], rows.probability
+        off = x - sums(rows.row, p * x, size)[rows.row]
+        return np.sqrt(sums(rows.row, p * off * off, size)).reshape(-1, self.n_actions)
 
     def means(self, x: Floats) -> Floats:
         """Return the mean of x over the outcomes of each pair, (S, A)."""

@@ -37,7 +37,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from replicable_rl.canonical import Json, record_digest
-from replicable_rl.errors import InvalidInput, check_numbers, check_real, check_share, shown
+from replicable_rl.errors import InvalidInput, check_numbers, check_share, shown
 from replicable_rl.files import Artifact, Parts
 from replicable_rl.problem.table import Labels
 from replicable_rl.randomness import SharedRandomness
@@ -50,7 +50,6 @@ from replicable_rl.rules.rule import (
     Tuning,
     check_order,
     first_within,
-    never,
     surely_within,
     usual_order,
 )
@@ -99,12 +98,11 @@ class Cuts(Artifact):
             raise InvalidInput(f"Cuts: tolerances must be finite and >= 0, and policy actions in 0..{len(order) - 1}.")
         if names is not None and (len(names.states or ()), len(names.actions or ())) != (policy.size, len(order)):
             raise InvalidInput(f"Cuts: names must hold one for every state and action, got {shown(names)}.")
-        samples = check_real("Cuts", "samples", self.samples, low=0.0, high=math.inf, rule="a number >= 0")
-        arrays = tolerances, policy.astype(np.int64), margins
-        for array in arrays:
+        policy = policy.astype(np.int64)
+        for array in (tolerances, policy, margins):
             array.setflags(write=False)
-        put(self, **dict(zip(columns, arrays, strict=True)))
-        put(self, order=order, epsilon=check_share("Cuts", "epsilon", self.epsilon), samples=samples)
+        put(self, tolerances=tolerances, policy=policy, margins=margins)
+        put(self, order=order, epsilon=check_share("Cuts", "epsilon", self.epsilon), samples=float(self.samples))
 
     def __repr__(self) -> str:
         of = self.problem.text if self.names is None else "a log"
@@ -178,15 +176,13 @@ class PublishedCuts(Rule):
     def check_problem(self, problem: Any) -> None:
         """Refuse cuts of another problem, or of another size."""
         theirs, ours = self.cuts.problem, problem.spec
-        published, sizes = (self.cuts.tolerances.size, len(self.cuts.order)), (problem.n_states, problem.n_actions)
-        if published == sizes and theirs == ours:
-            return
-        differ = [name for name in {**theirs.params, **ours.params} if theirs.params.get(name) != ours.params.get(name)]
-        raise InvalidInput(
-            f"PublishedCuts: the cuts are of {theirs.text}, for {published[0]} states and {published[1]} actions, and "
-            f"this is {ours.text}, with {sizes[0]} and {sizes[1]}; they differ in {listed(differ) or 'their ids'}. Use "
-            "cuts of this problem, or read a log with the options of the log that the cuts are of."
-        )
+        if theirs != ours or self.cuts.tolerances.size != problem.n_states:
+            differ = [name for name, value in ours.params.items() if theirs.params.get(name) != value]
+            raise InvalidInput(
+                f"PublishedCuts: the cuts are of {theirs.text}, for {self.cuts.tolerances.size} states, and this is "
+                f"{ours.text}, with {problem.n_states}; they differ in {listed(differ) or 'their ids'}. Use cuts of "
+                "this problem, or read a log with the options of the log that the cuts are of."
+            )
 
     def decide(self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning) -> Decision:
         """Follow the cuts, unless these data speak against them: they cost too much, beyond doubt."""
@@ -200,7 +196,7 @@ class PublishedCuts(Rule):
         if not affordable:
             own = AffordableTolerance(self.order).decide(model, shared, tuning)
             refusal = f"the published cuts would cost at least {lost:.2g} on these data and are not followed"
-            return own._replace(sure=never, said=f"{refusal}; {own.said}")
+            return Decision(own.outputs, loss=own.loss, said=f"{refusal}; {own.said}")
         sentence = f"the published cuts cost at most {lost:.2g} on the empirical model"
         sentence += f", more than {tuning.spent:.2g} by no more than noise explains" if doubtful else ""
         changed = int((policy != self.cuts.policy).sum())
@@ -225,8 +221,7 @@ def choose_cuts(model: EmpiricalModel, tuning: Tuning, order: tuple[int, ...] | 
         orders.append(_covering_order(model, share, tuning.spent, orders[0]))
     candidates: list[_Candidate] = []
     for ignored in (tuning.ignored, None):  # an order may begin with another action than was thought of
-        ignoring = tuning._replace(ignored=ignored)
-        arguments = model, ignoring, noise, share
+        arguments = model, tuning._replace(ignored=ignored), noise, share
         candidates = candidates or [cuts for preferred in orders for cuts in _candidates(*arguments, preferred)]
     best = min(candidates, key=lambda cuts: (max(cuts.differ, _CERTAIN), cuts.lost))
     actions = tuple(best.order.tolist())

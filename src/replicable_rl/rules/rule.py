@@ -37,16 +37,11 @@ class Margin(NamedTuple):
 
     @classmethod
     def rising(cls, model: EmpiricalModel, delta: float) -> Iterator[Margin]:
-        """Yield margins that need more and more work, and last that of the counts, than which none is larger.
-
-        The first knows how many samples there are, and the second what some noisy pairs ask for in a second run.
-        """
+        """Yield a margin that takes no work, by the samples alone, and that of the counts, which is larger."""
         sizes, n = model.sizes, max(model.fewest, 1.0)
         log_term = math.log(6.0 * sizes.pairs / delta)
         largest = min(sizes.kappa * math.sqrt(log_term / (2.0 * n)), 1.0 - sizes.gamma)
         yield cls(_EXACT, sizes.horizon * min(largest, 2.0 * sizes.gamma * log_term / n), sizes, n, delta)
-        spread = max(model.spread_of_some() - (0.0 if sizes.known_rewards else (1.0 - sizes.gamma) / 2.0), 0.0)
-        yield cls(_EXACT, sizes.horizon * min(largest, spread * math.sqrt(2.0 * log_term / n)), sizes, n, delta)
         yield cls.of(model, delta)
 
     @property
@@ -132,6 +127,8 @@ class Rule(Setting):
         if self.parameter is not None:
             checked = check_in_open_interval(type(self).__name__, self.setting, self.parameter, 0.0, math.inf)
             put(self, **{self.setting: checked})
+        if self.order is not None:
+            put(self, order=check_order(type(self).__name__, self.order))
 
     @property
     def parameter(self) -> float | None:
@@ -144,10 +141,8 @@ class Rule(Setting):
         return None
 
     def preferred(self, n_actions: int) -> Integers:
-        """Return the order in which actions are taken where the data need not be looked at."""
-        if self.order is None:
-            return np.arange(n_actions)
-        return np.array(check_order(type(self).__name__, self.order, n_actions))
+        """Return the order, or the usual one."""
+        return usual_order(n_actions) if self.order is None else np.array(self.order)
 
     def check_problem(self, problem: Any) -> None:
         """Refuse a problem before a sample is drawn."""
@@ -174,21 +169,6 @@ def decided_by(rule: Rule, model: EmpiricalModel, shared: SharedRandomness, tuni
             if model.support.actions("EmpiricalModel", decision.outputs["policy"]) is None:
                 raise InvalidInput(f"EmpiricalModel: policy must hold one action for each of {model.n_states} states.")
     return decision._replace(sure=never)
-
-
-class Ordered(Rule):
-    """What rules have in common that prefer actions in an order."""
-
-    order: tuple[int, ...] | None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.order is not None:
-            put(self, order=check_order(type(self).__name__, self.order))
-
-    def preferred(self, n_actions: int) -> Integers:
-        """Return the order, or the usual one."""
-        return usual_order(n_actions) if self.order is None else super().preferred(n_actions)
 
 
 def usual_order(n_actions: int) -> Integers:

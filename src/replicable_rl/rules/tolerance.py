@@ -9,12 +9,12 @@ import numpy as np
 
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.rules.model import EmpiricalModel
-from replicable_rl.rules.rule import Decision, Ordered, Tuning, first_within, surely_within
+from replicable_rl.rules.rule import Decision, Rule, Tuning, first_within, surely_within
 from replicable_rl.theory import decisions
 
 
 @dataclass(frozen=True)
-class RandomTolerance(Ordered):
+class RandomTolerance(Rule):
     """The first action that is at most x(1+U) worse than the best, with one shared uniform U for all states.
 
     ``tolerance`` is x, in values normalised to [0, 1]; None: what epsilon allows. ``order`` says in which order actions

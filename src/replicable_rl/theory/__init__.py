@@ -4,7 +4,7 @@ Theorem 4.1 (``thm:rpvi``) and the like are numbers in the PDF and labels in the
 Learning* (Eaton, Hussing, Kearns and Sorrell, 2023); see ``docs/paper.md``.
 """
 
-from replicable_rl.theory.approximate_mdp import ApproximateMDPNumbers, approximate_mdp, paper_approximate_mdp
+from replicable_rl.theory.approximate_mdp import ApproximateMDPNumbers, approximate_mdp
 from replicable_rl.theory.decisions import PlugInNumbers, plug_in_policy
 from replicable_rl.theory.numbers import MAX_CALLS, Numbers, Units
 from replicable_rl.theory.phased_vi import PhasedVINumbers, Schedule, paper_phased_vi, phased_vi
@@ -22,7 +22,6 @@ __all__ = [
     "Schedule",
     "Units",
     "approximate_mdp",
-    "paper_approximate_mdp",
     "paper_phased_vi",
     "paper_rmax",
     "phased_vi",

@@ -20,9 +20,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from replicable_rl.errors import InvalidInput, check_share
 from replicable_rl.theory.numbers import check_parameters
 from replicable_rl.theory.rstat import (
     ROUNDING,
@@ -35,7 +34,6 @@ from replicable_rl.theory.rstat import (
     pieces_of,
 )
 
-_OWNER = "theory.approximate_mdp"
 Norm = Literal["entry", "l1"]
 
 
@@ -98,13 +96,10 @@ def approximate_mdp(
     >>> model.queries, model.calls
     (256, 2306412354)
     """
-    sizes = {"n_states": n_states, "n_actions": n_actions, "allowed_pairs": allowed_pairs}
-    n_states, n_actions, allowed_pairs = check_parameters(_OWNER, **sizes).values()
-    promise: dict[str, Any] = {"epsilon": epsilon, "norm": norm, "form": form, "known_rewards": known_rewards}
-    epsilon, norm, form, known_rewards = check_parameters(_OWNER, **promise).values()
-    size = {"delta": delta, "rho": rho, "calls": calls, "tolerance": tolerance}
-    delta, rho, calls, tolerance = check_parameters(_OWNER, **size).values()
-    pairs = allowed_pairs or n_states * n_actions
+    given = check_parameters("theory.approximate_mdp", **locals())
+    calls, tolerance, n_actions = given.pop("calls"), given.pop("tolerance"), given.pop("n_actions")
+    pairs = given.pop("allowed_pairs") or given["n_states"] * n_actions
+    n_states, delta, rho = given["n_states"], given["delta"], given["rho"]
     queries = pairs * (n_states if known_rewards else n_states + 1)
     tau_needed = epsilon if norm == "entry" else epsilon / n_states
     tau, delta_sq, width, pieces = tolerance or tau_needed, delta / queries, 0.0, pieces_of(form)
@@ -117,7 +112,7 @@ def approximate_mdp(
 
         def is_enough(n: int) -> bool:
             """Whether the narrowest bins that n successors replicate on are accurate, too."""
-            return pairs * row_distance(n_states, n, known_rewards) / rho <= room(n)
+            return bool(pairs * row_distance(n_states, n, known_rewards) / rho <= room(n))
 
         low, high = needed, 2 * needed
         while not is_enough(high):
@@ -126,35 +121,6 @@ def approximate_mdp(
             middle = (low + high) // 2
             low, high = (low, middle) if is_enough(middle) else (middle, high)
         needed, width = high, float(few_bits(room(high)))
-    promise |= {"n_states": n_states, "pairs": pairs, "delta": delta, "rho": rho, "queries": queries, "width": width}
-    promise |= {"delta_sq": delta_sq, "rho_sq": None if rho is None else rho / queries, "tolerance": tau}
-    promise |= {"tolerance_needed": tau_needed, "calls": calls or needed, "calls_needed": needed}
-    return ApproximateMDPNumbers(**promise)
-
-
-def paper_approximate_mdp(
-    n_states: int,
-    n_actions: int,
-    epsilon: float,
-    delta: float,
-    rho: float,
-    *,
-    norm: Norm = "entry",
-    form: Form = "zero-preserving",
-    known_rewards: bool = True,
-) -> dict[str, Any]:
-    """Return tau and n of Observation B.1 (``obs:rep-mdp``), for `ReplicableApproximateMDP`; 2*delta < rho.
-
-    The paper's rSTAT is ``form="midpoint"``. The algorithm makes its bins as wide as tau and our own bound allow.
-
-    >>> paper_approximate_mdp(8, 4, epsilon=0.01, delta=0.001, rho=0.2)["calls"]
-    439857142095
-    """
-    owner = "theory.paper_approximate_mdp"
-    rho, promise = check_share(owner, "rho", rho), (epsilon, delta, rho)
-    model = approximate_mdp(n_states, n_actions, *promise, norm=norm, form=form, known_rewards=known_rewards)
-    gap = rho / model.queries - 2.0 * model.delta_sq
-    if gap <= 0.0:
-        raise InvalidInput(f"{owner}: 2*delta < rho is needed, got delta={model.delta:g}, rho={rho:g}.")
-    sampling = model.tolerance * gap / (pieces_of(form) + gap)
-    return {"tolerance": model.tolerance, "calls": hoeffding_samples(sampling, model.delta_sq)}
+    taken = {"pairs": pairs, "queries": queries, "width": width, "calls": calls or needed, "calls_needed": needed}
+    share = {"delta_sq": delta_sq, "rho_sq": None if rho is None else rho / queries}
+    return ApproximateMDPNumbers(**given, **taken, **share, tolerance=tau, tolerance_needed=tau_needed)

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from replicable_rl.errors import InvalidInput, check_in_open_interval, check_share, shown
+from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.theory.numbers import MOST, Numbers, check_parameters
 from replicable_rl.theory.rstat import few_bits
 
@@ -315,19 +315,17 @@ def plug_in_policy(
     >>> plug_in_policy(8, 4, 0.9, 0.1, 0.001, 0.2, samples=1000).replicability_proved
     False
     """
-    task: dict[str, Any] = {"n_states": n_states, "n_actions": n_actions, "gamma": gamma}
-    problem = check_parameters(_OWNER, **task, known_rewards=known_rewards, allowed_pairs=allowed_pairs)
-    promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "over": over}
-    promise = check_plug_in(rule=rule, parameter=parameter, samples=samples, budget=budget, **promise)
-    samples, budget, parameter = (promise.pop(name) for name in ("samples", "budget", "parameter"))
-    sizes = Sizes(**problem, weighed=over == "initial")
+    given = check_plug_in(**locals())
+    names = "n_states", "n_actions", "gamma", "known_rewards", "allowed_pairs"
+    sizes = Sizes(**{name: given[name] for name in names}, weighed=over == "initial")
+    epsilon, delta, rho = given["epsilon"], given["delta"], given["rho"]
+    samples, budget, parameter = given["samples"], given["budget"], given["parameter"]
     if budget is not None:
         if budget < sizes.pairs:
             raise InvalidInput(
                 f"{_OWNER}: budget must allow one sample for each of the {sizes.pairs} pairs, got {budget}. Raise it."
             )
         samples = budget // sizes.pairs
-    epsilon, delta, rho = promise["epsilon"], promise["delta"], promise["rho"]
     needed, spent, tuned = samples or 0, SPENT * epsilon, 0.0
     if rule in PROVED:
         needed, part, tuned = _fewest(sizes, rule, epsilon, delta, rho, parameter)
@@ -336,24 +334,19 @@ def plug_in_policy(
         else:
             spent = 0.0 if rule == GREEDY else spent
             tuned = parameter or usual_parameter(rule, sizes, spent, delta)
-    sized: dict[str, Any] = {"per_pair": samples or needed, "per_pair_needed": needed, "spent": spent}
-    promise |= {"known_rewards": sizes.known_rewards, "rule": rule, "parameter": tuned}
-    return PlugInNumbers(sizes=sizes, **promise, **sized)
+    promise: dict[str, Any] = {name: given[name] for name in ("epsilon", "delta", "rho", "known_rewards", "over")}
+    sized: dict[str, Any] = {"per_pair": samples or needed, "per_pair_needed": needed}
+    return PlugInNumbers(sizes=sizes, rule=rule, **promise, **sized, spent=spent, parameter=tuned)
 
 
-def check_plug_in(
-    *, rule: str, parameter: float | None = None, horizon: int | None = None, **parameters: Any
-) -> dict[str, Any]:
-    """Return the parameters of `plug_in_policy` that do not depend on a problem, as they count."""
-    run = check_parameters(_OWNER, **parameters | ({} if horizon is None else {"horizon": horizon}))
-    check_share(_OWNER, "rho", run["rho"])
-    if parameter is not None:
-        parameter = check_in_open_interval(_OWNER, "parameter", parameter, 0.0, math.inf)
-    if run["samples"] is not None and run["budget"] is not None:
+def check_plug_in(*, rule: str, **parameters: Any) -> dict[str, Any]:
+    """Return the parameters of `plug_in_policy`, or those of them that do not depend on a problem, as they count."""
+    checked = check_parameters(_OWNER, **parameters)
+    if checked["samples"] is not None and checked["budget"] is not None:
         raise InvalidInput(f"{_OWNER}: samples is n of every pair and budget the samples in all. Give one of them.")
-    if rule not in PROVED and run["samples"] is None and run["budget"] is None:
+    if rule not in PROVED and checked["samples"] is None and checked["budget"] is None:
         raise InvalidInput(f"{_OWNER}: of rule={shown(rule)} nothing is proved, so samples or budget must be given.")
-    return run | {"parameter": parameter}
+    return checked
 
 
 @lru_cache(maxsize=256)  # cuts are new in every run of a calibration, and the plan is the same

@@ -144,11 +144,11 @@ def _word(*choices: str) -> Check:
     return partial(check_choice, choices=choices)
 
 
-_visits = partial(check_real, low=1e-30, high=1e30, rule="a positive number of visits (1e-30 to 1e30)")
+_positive = partial(check_real, low=1e-30, high=1e30, rule="a positive number (1e-30 to 1e30)")
 _RULES: dict[str, Check] = {
     **dict.fromkeys(("epsilon", "delta", "rho", "tolerance", "rho_sq"), check_share),
     **dict.fromkeys(("calls", "samples", "episodes", "budget"), _whole(MOST)),
-    **dict.fromkeys(("known", "window"), _visits),
+    **dict.fromkeys(("known", "window", "parameter"), _positive),
     **dict.fromkeys(("n_states", "n_actions", "support"), _whole(2**40)),
     "gamma": partial(check_real, low=0.0, high=1.0 - 2.0**-53, rule="a discount in [0, 1)"),
     **dict.fromkeys(("pairs", "allowed_pairs", "rounds"), _whole(2**62)),
@@ -164,7 +164,7 @@ _RULES: dict[str, Check] = {
 }
 _OPTIONAL = (  # None: the theorem says what they are
     *("rho", "tolerance", "rho_sq", "calls", "samples", "episodes", "budget", "iterations"),
-    *("rounds", "known", "window", "support", "allowed_pairs"),
+    *("rounds", "known", "window", "support", "allowed_pairs", "horizon", "parameter"),
 )
 
 
@@ -182,17 +182,3 @@ def check_parameters(owner: str, **parameters: Any) -> dict[str, Any]:
         name: None if value is None and name in _OPTIONAL else _RULES[name](owner, name, value)
         for name, value in parameters.items()
     }
-
-
-def fewest_that(enough: Callable[[int], bool], *, first: int, last: int, bits: int) -> int | None:
-    """Return the fewest that are enough, or hardly more, from 2**first by doubling; None if even 2**last are not."""
-    low, high = 0, first
-    while not enough(2**high):
-        if high == last:
-            return None
-        low, high = high, min(2 * high, last)
-    below, above = int(2**low) if low else 0, int(2**high)
-    while above - below > max(1, below >> bits):
-        middle = (below + above) // 2
-        below, above = (below, middle) if enough(middle) else (middle, above)
-    return above

@@ -44,7 +44,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
@@ -53,13 +52,12 @@ from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, check_share
 from replicable_rl.paper import cited
-from replicable_rl.theory.numbers import ACCURACY, SLACK, Floats, check_parameters
+from replicable_rl.theory.numbers import ACCURACY, Floats, check_parameters
 from replicable_rl.theory.rstat import ROUNDING, QueryNumbers, few_bits, hoeffding_samples, mean_distance
 from replicable_rl.wording import short_repr
 
 _OWNER = "theory.phased_vi"
 Target = Literal["policy", "value"]
-_SEVEN_DIGITS = Context(prec=7, rounding=ROUND_CEILING)
 _MOST_ITERATIONS = 10**6
 
 
@@ -230,12 +228,10 @@ class PhasedVINumbers(QueryNumbers):
 
     @property
     def error_promised(self) -> float:
-        """Epsilon for the policy, and epsilon/2 for Q, but for the rounding of the bound."""
+        """Epsilon for the policy; epsilon/2 for Q, or its bound where rounding to few bits makes that larger."""
         if self.target == "policy":
             return self.epsilon
-        if not self.rising or self.policy_loss > self.epsilon * SLACK:
-            return self.epsilon / 2.0
-        return max(self.epsilon / 2.0, float(_SEVEN_DIGITS.create_decimal_from_float(self.value_error)))
+        return max(self.epsilon / 2.0, self.value_error if self.rising else 0.0)
 
     @property
     def disagreement(self) -> float:

@@ -25,21 +25,13 @@ below k + w, so fewer than 4N(k + w)/epsilon rounds neither stop nor learn; at m
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
 from replicable_rl.errors import InvalidInput
-from replicable_rl.theory.numbers import (
-    ACCURACY,
-    MAX_CALLS,
-    PLAIN,
-    RSTAT,
-    SLACK,
-    Numbers,
-    check_parameters,
-    fewest_that,
-)
+from replicable_rl.theory.numbers import ACCURACY, MAX_CALLS, PLAIN, RSTAT, SLACK, Numbers, check_parameters
 from replicable_rl.theory.rstat import ROUNDING, Form, few_bits, pieces_of
 
 PLANNING = 1e-10  # normalised error of the planner's values that the bound on the loss allows for
@@ -247,23 +239,15 @@ def rmax(
     >>> numbers.rounds, f"{numbers.episodes:.3g}", numbers.replicability_proved, numbers.accuracy_proved
     (64, '1.39e+13', True, True)
     """
-    K = n_states if support is None else support
-    problem = {"n_states": n_states, "n_actions": n_actions, "allowed_pairs": allowed_pairs, "support": K}
-    promise = {"epsilon": epsilon, "delta": delta, "rho": rho, "horizon": horizon, "form": form}
-    owner = "theory.rmax"
-    numbers = check_parameters(owner, **problem, gamma=gamma, known_rewards=known_rewards, **promise)
-    numbers["pairs"] = numbers.pop("allowed_pairs") or n_states * n_actions
-    task = RMaxNumbers(**numbers)
-    overrides: dict[str, Any] = {
-        "episodes": episodes,
-        "rounds": rounds,
-        "known": known,
-        "window": window,
-        "tolerance": tolerance,
-    }
-    overrides = {name: value for name, value in check_parameters(owner, **overrides).items() if value is not None}
-    ingredients = check_parameters(owner, threshold=threshold, estimate=estimate)
-    overrides |= ingredients if rho is not None else {"threshold": FIXED, "estimate": PLAIN}
+    given = check_parameters("theory.rmax", **locals())
+    names = "episodes", "rounds", "known", "window", "tolerance", "threshold", "estimate"
+    overrides = {name: given.pop(name) for name in names}
+    overrides = {name: value for name, value in overrides.items() if value is not None}
+    if rho is None:
+        overrides |= {"threshold": FIXED, "estimate": PLAIN}
+    given["support"] = given["support"] or given["n_states"]
+    pairs = given.pop("allowed_pairs") or given["n_states"] * given["n_actions"]
+    task = RMaxNumbers(**given, pairs=pairs)
 
     proving, m = _search(task), overrides.get("episodes", MAX_CALLS)
     enough = [choice for choice in proving if choice.episodes <= m]
@@ -294,7 +278,7 @@ def _search(task: RMaxNumbers) -> tuple[RMaxNumbers, ...]:
         edge = task.epsilon * (j + 1.0) / (4.0 * task.pairs)
         choice = replace(task, known=edge * (1.0 - share), window=edge * share)
         choice = replace(choice, rounds=choice.rounds_needed)
-        m = fewest_that(lambda m: _proves_all(replace(choice, episodes=m)), first=8, last=200, bits=24)
+        m = _fewest_that(lambda m: _proves_all(replace(choice, episodes=m)), first=8, last=200, bits=24)
         return None if m is None else replace(choice, episodes=m)  # every bound falls with m
 
     def cost(j: int, share: float) -> float:
@@ -313,6 +297,20 @@ def _search(task: RMaxNumbers) -> tuple[RMaxNumbers, ...]:
     return tuple(
         sorted(choices, key=lambda one: (one.episodes > MAX_CALLS, float(one.rounds) * one.episodes, one.episodes))
     )
+
+
+def _fewest_that(enough: Callable[[int], bool], *, first: int, last: int, bits: int) -> int | None:
+    """Return the fewest that are enough, or hardly more, from 2**first by doubling; None if even 2**last are not."""
+    low, high = 0, first
+    while not enough(2**high):
+        if high == last:
+            return None
+        low, high = high, min(2 * high, last)
+    below, above = int(2**low) if low else 0, int(2**high)
+    while above - below > max(1, below >> bits):
+        middle = (below + above) // 2
+        below, above = (below, middle) if enough(middle) else (middle, above)
+    return above
 
 
 def _proves_all(choice: RMaxNumbers) -> bool:

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from replicable_rl.errors import check_choice, check_share
-from replicable_rl.theory.numbers import ACCURACY, REPLICABILITY, Floats, Numbers
+from replicable_rl.theory.numbers import Floats, Numbers
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -164,12 +164,5 @@ class QueryNumbers(Numbers):
         return 0.0 if self.rho is None else math.log(3.0 * self.queries / self.delta)
 
     def short(self, about: str) -> dict[str, tuple[float, float]]:
-        """Return what falls short of the theorem: the calls, and the tolerance or rho_SQ, where they are too coarse."""
-        lacking: dict[str, tuple[float, float]] = {}
-        if self.calls < self.calls_needed:
-            lacking["calls"] = self.calls, self.calls_needed
-        if about == ACCURACY and self.tolerance > self.tolerance_needed:
-            lacking["tolerance"] = self.tolerance, self.tolerance_needed
-        if about == REPLICABILITY and self.rho and self.rho_sq and self.rho_sq > self.rho / self.queries:
-            lacking["rho_sq"] = self.rho_sq, self.rho / self.queries
-        return lacking
+        """Return the calls, where more would do."""
+        return {"calls": (self.calls, self.calls_needed)} if self.calls < self.calls_needed else {}
