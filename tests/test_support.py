@@ -405,7 +405,7 @@ def test_two_logs_take_the_same_pairs_for_the_worst() -> None:
     unlike = 0
     for seed in range(100):
         pair = [str(rr.solve(data, DECIDE, shared_seed=seed).status) for data in (one, two)]
-        unlike += len({"taken for the worst: 0 in 4" in said for said in pair}) > 1
+        unlike += len({"taken for the worst" in said for said in pair}) > 1
     assert unlike <= 32  # the threshold is from 5 to 7 with probability (log 7 - log 5)/log 10 = 0.146: alpha = 1e-6
 
 
@@ -419,7 +419,7 @@ def test_ends_and_actions_that_are_not_allowed_are_not_few() -> None:
     names: dict[str, Any] = {"states": range(6), "actions": range(2), "allowed": allowed, "done": "done"}
     run = rr.solve(rr.from_transitions(log, gamma=0.9, **names), DECIDE, shared_seed=1)
     assert "1 pair of 13" in str(run.status)
-    assert "taken for the worst: 1 in 1" in str(run.status)
+    assert "taken for the worst" in str(run.status)
     assert run.policy[0] == 0
 
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.planning import Optimum, evaluate_policy, gain_of, optimal_values
 from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import Rows, TabularMDP, indptr_of
@@ -159,7 +160,11 @@ class EmpiricalModel:
 
     def gap_of(self, policy: Integers) -> Floats:
         """Return the gaps of the actions that a policy takes, (S,)."""
-        taken: Floats = self.gap[np.arange(self.n_states), policy]
+        actions = policy.astype(np.int64, copy=False)  # a compiled loop would read beyond others
+        whole = policy.dtype.kind in "iu" and policy.shape == (self.n_states,)
+        if not whole or actions.view(np.uint64).max() >= self.n_actions:  # -1 is 2**64 - 1
+            raise InvalidInput(f"EmpiricalModel: policy must hold an action for each state, got {shown(policy)}.")
+        taken: Floats = self.gap[np.arange(self.n_states), actions]
         return taken
 
     def loses_at_most(
