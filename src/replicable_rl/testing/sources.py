@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-_CHUNK = 1 << 20  # samples drawn at a time
-
 
 class PerSample(Wrapped, Generative, Episodic):
     """A source of a table's samples that are drawn one by one, by inversion, as the paper has it.
@@ -37,10 +35,8 @@ class PerSample(Wrapped, Generative, Episodic):
             if outcomes.start == outcomes.stop:  # an action that is not allowed
                 continue
             cumulative = np.cumsum(rows.probability[outcomes])
-            for start in range(0, calls, _CHUNK):
-                u = rng.random(min(_CHUNK, calls - start)) * cumulative[-1]
-                drawn = np.searchsorted(cumulative, u, side="right")
-                count[outcomes] += np.bincount(drawn, minlength=cumulative.size)
+            drawn = np.searchsorted(cumulative, rng.random(calls) * cumulative[-1], side="right")
+            count[outcomes] = np.bincount(drawn, minlength=cumulative.size)
         return self.own.drawn(count, calls)  # type: ignore[no-any-return]
 
     def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
