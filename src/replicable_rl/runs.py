@@ -41,7 +41,7 @@ import hashlib
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -108,22 +108,16 @@ class ObjectSpec:
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not isinstance(self.params, Mapping):
             raise InvalidInput(f"ObjectSpec: needs a text and a mapping, got {shown(self.id)}, {shown(self.params)}.")
-        put(self, params=MappingProxyType({str(key): self._exact(key) for key in self.params}))
-
-    def _exact(self, key: str) -> Json:
         try:
-            return exact_json(self.params[key])
+            put(self, params={str(key): exact_json(value) for key, value in self.params.items()})
         except InvalidInput as error:
-            raise InvalidInput(f"{self.id}: parameter {key!r}: {error}") from None
+            raise InvalidInput(f"{self.id}: {error}") from None
 
     def __repr__(self) -> str:
         return described(self, f"{self.id!r}, {short(self.params)}" if self.params else repr(self.id))
 
     def __hash__(self) -> int:
         return hash(self.id)  # parameters may be lists, and equal numbers of other types
-
-    def __reduce__(self) -> tuple[type[ObjectSpec], tuple[str, dict[str, Json]]]:
-        return ObjectSpec, (self.id, dict(self.params))  # a read-only mapping cannot be sent to a worker
 
     @property
     def text(self) -> str:
@@ -139,13 +133,6 @@ class ObjectSpec:
     def from_json(cls, data: Json) -> ObjectSpec:
         """Read the JSON form back."""
         return from_record(cls, from_json(data))
-
-
-def check_objects(owner: str, **specs: object) -> None:
-    """Refuse what is no `ObjectSpec`."""
-    for name, spec in specs.items():
-        if not isinstance(spec, ObjectSpec):
-            raise InvalidInput(f"{owner}: {name} must be an ObjectSpec, got {shown(spec)}.")
 
 
 def _seed(name: str, text: Any) -> int:
@@ -198,7 +185,6 @@ class RunSpec:
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
-        check_objects("RunSpec", problem=self.problem, algorithm=self.algorithm)
         put(self, shared_seed=check_integer("RunSpec", "shared_seed", self.shared_seed, low=0, high=MAX_SEED))
         if isinstance(self.sample, Drawn):
             check_integer("RunSpec", "sample_seed", self.sample.seed, low=0, high=MAX_SEED)
@@ -535,7 +521,6 @@ def add_level(level: Level) -> Level:
     if not all(old == new or is_reloaded(old, new) for old, new in same):
         raise InvalidInput(f"register: {level.name!r} is another level already. Choose another name.")
     LEVELS[level.name] = level
-    _ordered.cache_clear()
     return level
 
 
@@ -561,22 +546,17 @@ def check_level(owner: str, name: str) -> str:
     return level_of(name, owner).name
 
 
-def in_order(names: Iterable[str]) -> tuple[str, ...]:
+def in_order(names: Collection[str]) -> tuple[str, ...]:
     """Return levels so that each comes before what it implies; unknown ones come last.
 
     >>> in_order(["policy", "model", "value"])
     ('model', 'value', 'policy')
     """
-    return _ordered(tuple(names))
-
-
-@functools.lru_cache(maxsize=64)
-def _ordered(names: tuple[str, ...]) -> tuple[str, ...]:
     order = [*LEVELS, *sorted(set(map(str, names)) - set(LEVELS))]
     return tuple(sorted(set(names), key=lambda name: (-len(implied(name)), order.index(name))))
 
 
-def usual_level(names: Iterable[str]) -> str:
+def usual_level(names: Collection[str]) -> str:
     """Return the level that counts where nobody names one: the policy, or else the last of those that there are.
 
     >>> usual_level(["policy", "value"]), usual_level(["bytes"]), usual_level([])

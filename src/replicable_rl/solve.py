@@ -192,28 +192,10 @@ def _refuse_endless(source: Source, algorithm: Algorithm) -> None:
     planned: Plan[Any] | None = None if source.budget is None else algorithm.plan(source)
     if source.budget is None or planned is None or source.affords(planned.samples):
         return
-    size = _affordable(source, algorithm, source.budget)
-    remedy = f"With {size} it would fit, and less would be claimed" if size else "It cannot fit"
     raise InvalidInput(
         f"{type(algorithm).__name__}: a run would take {number(planned.samples, 3)} steps of {source.owner}, more than "
-        f"its budget of {number(source.budget, 3)}. {remedy}; budget=... of the problem allows more."
+        f"its budget of {number(source.budget, 3)}. Ask for fewer samples, or raise budget= of the problem."
     )
-
-
-def _affordable(source: Source, algorithm: Any, most: int) -> str:
-    """Return about the largest size with which a run fits, as one writes it; nothing where there is none."""
-    settings, size = vars(algorithm), most
-    sizes = (name for name in ("calls", "samples", "episodes") if name in settings)
-    name = next(sizes, "episodes") if settings.get("budget") is None else "budget"
-    while size:
-        try:
-            samples = replace(algorithm, **{name: size}).plan(source).samples
-        except (TypeError, InvalidInput):  # there is no such size, or not beside the others
-            return ""
-        if source.affords(samples):
-            return f"{name}={size}"
-        size = min(most * size // samples, size - 1)
-    return ""
 
 
 def plan(problem: Any, algorithm: Algorithm) -> Plan[Any]:

@@ -45,7 +45,6 @@ from replicable_rl.runs import (
     Run,
     RunFamily,
     RunSpec,
-    check_objects,
     put,
 )
 from replicable_rl.solve import solve_as
@@ -360,7 +359,6 @@ class AuditSpec(Displayed):
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
-        check_objects("AuditSpec", problem=self.problem, algorithm=self.algorithm)
         put(
             self,
             seed=check_integer("audit", "seed", self.seed, low=0, high=MAX_SEED),

@@ -36,7 +36,6 @@ from replicable_rl.report.blocks import (
 from replicable_rl.wording import share, visible
 
 _SECURITY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-_CONTENTS = 3  # sections that a table of contents is worth
 _SHORT = 24  # characters of a cell that is not broken into lines
 _SQUARE = 40  # units of a square of a map
 _SQUARES = 400  # of a map that is drawn
@@ -48,7 +47,6 @@ def page(title: str, blocks: Sequence[Block], command: str | None = None) -> str
     >>> "<script>" in page("<script>alert(1)</script>", [Text("<script>")])
     False
     """
-    sections = [block.text for block in blocks if isinstance(block, Heading) and block.level == 2 and not block.detail]
     made_by = f" with <code>{_text(command)}</code>" if command else ""
     lines = [
         "<!doctype html>",
@@ -61,7 +59,6 @@ def page(title: str, blocks: Sequence[Block], command: str | None = None) -> str
         f"<style>{_style('blocks.css')}{_style('page.css')}</style></head>",
         '<body><main class="rr">',
         f"<h1>{_text(title)}</h1>",
-        *(_contents(sections) if len(sections) >= _CONTENTS else []),
         *_body(blocks),
         f"<footer>Made by replicable-rl {version('replicable-rl')}{made_by}.</footer>",
         "</main></body></html>",
@@ -87,23 +84,13 @@ def _style(name: str) -> str:
     return files("replicable_rl.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def _contents(sections: Sequence[str]) -> Iterator[str]:
-    items = (f'<li><a href="#part-{i}">{_text(title)}</a></li>' for i, title in enumerate(sections, start=1))
-    yield f'<details class="contents"><summary>Contents</summary><ol>{"".join(items)}</ol></details>'
-
-
 def _body(blocks: Sequence[Block]) -> Iterator[str]:
     """Yield the blocks; details that follow each other are folded together, but for maps."""
-    part = 0
     for detail, group in groupby(blocks, key=_is_folded):
         if detail:
             yield "<details><summary>Details</summary>"
         for block in group:
-            if isinstance(block, Heading) and block.level == 2 and not detail:
-                part += 1
-                yield f'<h2 id="part-{part}">{_text(block.text)}</h2>'
-            else:
-                yield from _html(block)
+            yield from _html(block)
         if detail:
             yield "</details>"
 
