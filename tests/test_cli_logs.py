@@ -139,7 +139,7 @@ def test_compare_prints_a_table_and_recommends(run: Run) -> None:
     printed = run.good("compare", "chain-v1", *only, *FEW)
     assert max(map(len, printed.splitlines())) <= 80
     assert "Use greedy" in printed
-    data = json.loads(run.good("compare", "chain-v1", *only, *FEW, "--share", "0.3", "--json"))
+    data = json.loads(run.good("compare", "chain-v1", *only, *FEW, "--json"))
     assert [row["name"] for row in data["rows"]] == ["greedy", "affordable"]
     assert run("compare", "two-goals-v1", "--only", "greedy", "--start", "64", "--most", "64").code == 1
 
@@ -152,7 +152,6 @@ def test_compare_prints_a_table_and_recommends(run: Run) -> None:
         (("calibrate", *PLUG_IN, "--jobs", "0"), "--jobs"),
         (("compare", "two-goal-v1"), "'two-goals-v1'"),
         (("compare", "chain-v1", "--seed", "-1"), "seed.*-1"),
-        (("compare", "chain-v1", "--share", "0.1", "--epsilon", "0.1"), "epsilon and share"),
     ],
 )
 def test_bad_searches_are_one_line(run: Run, words: tuple[str, ...], names: str) -> None:

@@ -20,7 +20,6 @@ from replicable_rl.audit.intervals import clopper_pearson, mean_at_every_look
 from replicable_rl.diagnose import Calibration, Comparison, Point, calibrate
 from replicable_rl.diagnose.search import (
     Losses,
-    Question,
     Sized,
     Verdict,
     _advice,
@@ -28,6 +27,7 @@ from replicable_rl.diagnose.search import (
     look_at,
     search,
     smallest,
+    verdict_of,
 )
 from replicable_rl.theory import Units
 from tests.statistics import ALPHA, SEED
@@ -115,7 +115,7 @@ def simulated(
     true: Callable[[int], float], rng: np.random.Generator, interval: Any, each: float
 ) -> tuple[int | None, bool]:
     """Search with simulated pairs; return what is found, and whether every interval at every look held the truth."""
-    question, drawn, held = Question(0.2, None), dict[int, tuple[int, int]](), []
+    drawn, held = dict[int, tuple[int, int]](), []
 
     def measure(size: int, pairs: int) -> Point:
         same, before = drawn.get(size, (0, 0))
@@ -123,7 +123,7 @@ def simulated(
         low, high = interval(*drawn[size], each)
         held.append(low <= true(size) <= high)
         point = Point(size, size, pairs, Estimate(drawn[size][0] / pairs, low, high))
-        return replace(point, verdict=question.verdict(point))
+        return replace(point, verdict=verdict_of(point, 0.2, None))
 
     found = smallest(search(grid(1, 256), lambda n: look_at(n, 256, measure)))
     return None if found is None else found.size, all(held)
@@ -170,7 +170,7 @@ def test_a_known_agreement_is_met_where_it_should_be() -> None:
         assert (point.verdict == "met") <= (agreement(point.size) >= 0.8)
     assert found.theory is None
     told = json.loads(json.dumps(found.to_json()))
-    assert told["size"] == {"name": "samples", "value": str(found.size)}
+    assert told["size"] == str(found.size)
     assert told["points"][0]["agreement"]["low"] == found.points[0].agreement.low
     assert f"Met from samples = {found.size} on: {found.samples} samples in all" in " ".join(str(found).split())
 
@@ -282,7 +282,6 @@ def test_the_default_rule_is_recommended_where_actions_tie_and_the_plain_model_e
     grid_found: Comparison, tmp_path: Path
 ) -> None:
     assert (grid_found.recommended, grid_found.met) == ("affordable", True)
-    assert "the plain model does not" in grid_found.why
     assert [row.met for row in grid_found.rows][:2] == [False, True]
     assert grid_found["affordable"].theory is not None
     told = json.loads(json.dumps(grid_found.to_json()))
@@ -293,12 +292,6 @@ def test_the_default_rule_is_recommended_where_actions_tie_and_the_plain_model_e
     assert chain.recommended == "greedy"
     with pytest.raises(rr.InvalidInput, match="there is no 'rpvi'"):
         grid_found["rpvi"]
-
-
-def test_a_loss_may_be_asked_as_a_share_of_the_gain(grid_found: Comparison) -> None:
-    found = rr.compare(rr.make("two-goals-v1"), share=0.2, algorithms=["affordable"], start=128, most=128)
-    assert found.rows[0].gain == grid_found.rows[0].gain
-    assert found.rows[0].epsilon == pytest.approx(0.2 * (found.rows[0].gain or 0.0))
 
 
 def test_algorithms_of_all_kinds_are_compared_and_share_the_confidence() -> None:
@@ -343,10 +336,9 @@ class Sizeless(rr.Algorithm):
         ({"confidence": 1.0}, "confidence must"),
         ({"shared_seeds": 0}, "shared_seeds must"),
         ({"start": 10, "most": 5}, "most must be at least the smallest size, 10, got 5"),
-        ({"level": "polcy"}, "'polcy'"),
         ({"problem": "two-goals-v1"}, "problem must be a TabularMDP or a source, got 'two-goals-v1'"),
         ({"algorithm": Sizeless()}, "algorithm must be a dataclass with a parameter of samples, calls"),
-        ({"algorithm": rr.PhasedVI(0.1, 0.01)}, "PhasedVI promises no rho"),
+        ({"algorithm": rr.PhasedVI(0.1, 0.01)}, "rho must"),
     ],
 )
 def test_bad_input_of_calibrate_is_refused_in_a_sentence(asked: dict[str, Any], told: str) -> None:
@@ -359,10 +351,8 @@ def test_bad_input_of_calibrate_is_refused_in_a_sentence(asked: dict[str, Any], 
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"share": 0.1, "epsilon": 0.1}, "epsilon and share both"),
-        ({"share": 2}, "share must"),
-        ({"share": 0.1, "problem": MDP.from_dense([[[1.0], [1.0]]], [[1.0, 1.0]], gamma=0.5)}, "share is of the gain"),
-        ({"algorithms": ["affordabel"]}, "got 'affordabel'. Did you mean 'affordable'?"),
+        ({"epsilon": 2}, "epsilon must"),
+        ({"algorithms": ["affordabel"]}, "got 'affordabel'"),
         ({"algorithms": []}, "algorithms must"),
         ({"algorithms": [7]}, "algorithms must"),
         ({"problem": "chain-v1"}, "problem must be a TabularMDP or a source, got 'chain-v1'"),

@@ -241,9 +241,9 @@ def test_a_plan_of_others_is_stated(algorithm: Any, tmp_path: Path) -> None:
 
 
 def test_what_others_need_is_not_shown_as_proved() -> None:
-    assert search.proved_samples(GRID, HONEST, 0.2, 0.1) is not None
+    assert search.proved_samples(search.Sized(GRID, HONEST), 0.2, 0.1) is not None
     for algorithm in (Inherits(**PROMISE), PlansMore(**PROMISE)):
-        assert search.proved_samples(GRID, algorithm, 0.2, 0.1) is None
+        assert search.proved_samples(search.Sized(GRID, algorithm), 0.2, 0.1) is None
 
 
 # --- audits judge what their runs claim ----------------------------------------------------------

@@ -255,7 +255,7 @@ def curve(calibration: Calibration, *, ax: Any = None) -> Any:
         if calibration.samples is not None:
             axes.axvline(float(calibration.samples), color=GREY, linewidth=1.0, label="met from here")
         axes.set_title(plain_name(f"{calibration.problem.id}, {calibration.algorithm.id}", 60))
-        axes.set_ylabel(f"agreement of the {calibration.level}")
+        axes.set_ylabel("agreement of two runs")
         axes.set_xlabel("samples in all" if calibration.points[0].samples is not None else calibration.size_name)
         axes.legend(loc="best")
     return axes

@@ -287,7 +287,7 @@ def diagnose_command(
     return 0
 
 
-@taking(settings=("epsilon", "share", "rho", "delta", "algorithms", "horizon", *_SEARCH))
+@taking(settings=("epsilon", "rho", "delta", "algorithms", "horizon", *_SEARCH))
 def compare_command(problem: ProblemWord, report: Page = None, as_json: AsJson = False, *, asked: Asked) -> int:
     """Compare all rules and algorithms on PROBLEM: samples, losses, what is the same; and recommend one.
 
@@ -300,7 +300,7 @@ def compare_command(problem: ProblemWord, report: Page = None, as_json: AsJson =
     return EXIT_CODES[found.met]
 
 
-@taking(settings=("level", *_SEARCH), given=OF_ALGORITHMS)
+@taking(settings=_SEARCH, given=OF_ALGORITHMS)
 def calibrate_command(
     problem: ProblemWord, algorithm: AlgorithmWord, report: Page = None, as_json: AsJson = False, *, asked: Asked
 ) -> int:

@@ -97,7 +97,6 @@ OPTIONS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "store": (Path, "Keep finished runs in this SQLite file; the same call resumes.", _FILE),
     "n_jobs": (int, "Workers; -1 for all cores.", {**_WHOLE, "name": "--jobs"}),
     "on_error": (str, "raise, or record failures and go on.  [default: raise]", {}),
-    "share": (float, "Loss as a share of the gain over the uniform policy, in place of epsilon.", _X),
     "algorithms": (list[str], "A rule, or rpvi; may be repeated.", {"name": "--only"}),
     "start": (int, "The smallest size to try.", _WHOLE),
     "most": (int, "The largest size to try.", _WHOLE),

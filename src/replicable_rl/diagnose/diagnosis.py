@@ -165,9 +165,6 @@ class Diagnosis(Documented):
             "halves": self.halves.to_json(),
             "states": [dict(state._asdict()) for state in self.states],
             "rows_needed": {f"{target:g}": rows for target, rows in self.needed.items()},
-            "resamples": self.resamples,
-            "confidence": self.confidence,
-            "seed": str(self.seed),
         }
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from replicable_rl.report import Block, Cell, Heading, Mark, Policy, Table, Text, Tone
 from replicable_rl.rules import Greedy
-from replicable_rl.runs import ObjectSpec
 from replicable_rl.wording import brief, number, percent, plural, short_loss
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ def diagnosis_document(diagnosis: Diagnosis) -> list[Block]:
         Text(_replication(diagnosis)),
         Text(f"Two halves of this log give the same policy: {diagnosis.halves}."),
         *(Text(_needed(diagnosis, target, rows)) for target, rows in diagnosis.needed.items()),
-        Text(_ABOUT, detail=True),
         Heading("Where another log may decide otherwise"),
         _fragile(diagnosis),
         Heading("What the log decides"),
@@ -43,16 +41,8 @@ def diagnosis_document(diagnosis: Diagnosis) -> list[Block]:
     ]
 
 
-_ABOUT = (
-    "The bootstrap draws pairs of new logs of about this size from the rows of this one, and counts how often both "
-    "decide alike under one shared seed; what the noise of a log does to that is taken out. It is a forecast: the "
-    "interval tells how precise the resampling is, not how wrong the log may be. The halves are disjoint parts of the "
-    "log itself: nothing is modelled, but each half is a log of half the size."
-)
-
-
 def _replication(diagnosis: Diagnosis) -> str:
-    """Say the forecast, with what it rests on."""
+    """Say the forecast, with what it rests on; its interval is that of the resampling."""
     halves = "halves of the log, because the bootstrap says too much where actions tie;"
     rests = halves if diagnosis.agreement is diagnosis.halves else "bootstrap,"
     return (
@@ -101,7 +91,7 @@ def calibration_document(calibration: Calibration) -> list[Block]:
     if calibration.theory is not None:
         needs = f"The proof needs {number(calibration.theory)} samples in all."
     return [
-        Heading(f"{_named(calibration.algorithm)} on {_named(calibration.problem)}", 1),
+        Heading(f"{brief(calibration.algorithm.text, 300)} on {brief(calibration.problem.text, 300)}", 1),
         Text(_asked(calibration, calibration.confidence)),
         Table(columns, rows),
         Text(f"{calibration_sentence(calibration)} {needs}", _TONES[calibration.met]),
@@ -129,7 +119,7 @@ def comparison_document(comparison: Comparison) -> list[Block]:
         samples: Cell = row.samples if row.met else _verdict("undecided" if row.met is None else "not met")
         rows.append([brief(row.name, 24), samples, None if row.point is None else _loss(row.point), row.theory])
     return [
-        Heading(f"Rules and algorithms on {_named(first.problem)}", 1),
+        Heading(f"Rules and algorithms on {brief(first.problem.text, 300)}", 1),
         Text(_asked(first, comparison.confidence)),
         Table(["", "samples", "mean loss", "proof needs"], rows),
         Text(comparison.why, _TONES[comparison.met]),
@@ -139,7 +129,7 @@ def comparison_document(comparison: Comparison) -> list[Block]:
 
 def _asked(calibration: Calibration, confidence: float) -> str:
     loss = "" if calibration.epsilon is None else f", mean loss at most {number(calibration.epsilon, 6)}"
-    same = f"same {calibration.level} with probability at least {number(1.0 - calibration.rho, 6)}"
+    same = f"two runs agree with probability at least {number(1.0 - calibration.rho, 6)}"
     return f"Asked: {same}{loss}. All intervals hold at once, {percent(confidence)}."
 
 
@@ -160,8 +150,3 @@ def _loss(point: Point) -> str | None:
 
 def _verdict(word: str) -> Mark:
     return Mark(word, _VERDICTS[word])
-
-
-def _named(spec: ObjectSpec) -> str:
-    text = ObjectSpec(spec.id, dict(sorted(spec.params.items()))).text
-    return brief(text.replace(",", ", ").replace(",  ", ", "), 300)

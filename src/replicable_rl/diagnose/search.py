@@ -20,11 +20,12 @@ one that is not does not count; of sizes that were not tried nothing is said.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -40,7 +41,6 @@ from replicable_rl.errors import (
     InvalidInput,
     check_in_open_interval,
     check_integer,
-    did_you_mean,
     shown,
     speaking_as,
 )
@@ -50,10 +50,11 @@ from replicable_rl.problem.source import Generative, Source, as_source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import announce, bar, within
 from replicable_rl.report import Block, Documented
-from replicable_rl.runs import OURS, Algorithm, ObjectSpec, check_level, provider
+from replicable_rl.rules import SHIPPED, PublishedCuts
+from replicable_rl.runs import OURS, Algorithm, ObjectSpec, provider
 from replicable_rl.solve import plan, planned
 from replicable_rl.theory import MAX_CALLS, Units
-from replicable_rl.wording import listed, number, percent, short_repr
+from replicable_rl.wording import listed, number, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,17 +63,15 @@ if TYPE_CHECKING:
 
 Verdict = Literal["met", "not met", "undecided"]
 PLAIN, DEFAULT = "greedy", "affordable"
-_RULES = (PLAIN, DEFAULT, "tolerance", "rounded", "gumbel")
+_RULES = tuple(name for name in SHIPPED if name != PublishedCuts.id)  # cuts are published for one problem
 _SHIPPED = (*_RULES, "rpvi")
 _OCTAVE = 4  # sizes up to twice a size
 _FIRST = 32  # pairs of a first look
 _MOST_PAIRS = 10**6
 _TINY = 1e-12  # of a scale: where all policies are equally good
 _SIZES = ("samples", "calls", "episodes", "budget")  # what the parameter of a size is called
-_OF_THE_PROBLEM = ("horizon", "support")  # parameters that may be None and say something of the problem
 _MOST_OF_A_TABLE, _MOST = 2**40, 2**20  # sizes that are tried by default: counts cost the same whatever their number
 _UNPROVED = 2**200  # samples: where a plan says so many, it could not find enough
-_EPSILON = 0.05
 _CLOSE = 1.25  # sizes are found to a factor of about 1.2: nearer than this, they are as good as equal
 _PLAIN_ENOUGH = 2.0  # the plain model may need so many times the samples of a rule, and is still the simplest answer
 
@@ -130,8 +129,6 @@ class Calibration(Documented):
         The sizes that were tried, from the smallest on. All their intervals hold at once, with the confidence.
     rho, epsilon, confidence : float
         What was asked; ``epsilon`` is None where losses were not asked about.
-    level : str
-        What two runs must have in common.
     theory : int or None
         Samples, in all, that the proof needs for the same promise; None where there is no such proof.
     gain : float or None
@@ -148,10 +145,11 @@ class Calibration(Documented):
     rho: float
     epsilon: float | None
     confidence: float
-    level: str
     theory: int | None
     gain: float | None
     name: str = ""
+
+    __repr__ = short_repr
 
     @property
     def point(self) -> Point | None:
@@ -177,27 +175,13 @@ class Calibration(Documented):
         """Return the curve, what was found, and what the proof needs."""
         return calibration_document(self)
 
-    def __repr__(self) -> str:
-        verdict = {True: f"{self.size_name}={number(self.size)}", False: "not met", None: "undecided"}[self.met]
-        return f"Calibration({self.problem.text}, {self.algorithm.id}: {verdict}, {percent(self.confidence)})"
-
     def to_json(self) -> dict[str, Json]:
         """Return everything as JSON; counts are strings, for they may pass 2**53."""
-        return {
-            "format": "replicable-rl calibration",
-            "version": 1,
-            "name": self.name,
-            "problem": self.problem.to_json(),
-            "algorithm": self.algorithm.to_json(),
-            "asked": {"rho": self.rho, "epsilon": self.epsilon, "level": self.level},
-            "confidence": self.confidence,
-            "met": self.met,
-            "size": {"name": self.size_name, "value": decimal(self.size)},
-            "samples": decimal(self.samples),
-            "theory": decimal(self.theory),
-            "gain_over_uniform": self.gain,
-            "points": [point.to_json() for point in self.points],
-        }
+        specs = {"problem": self.problem.to_json(), "algorithm": self.algorithm.to_json()}
+        counts = {"size": decimal(self.size), "samples": decimal(self.samples), "theory": decimal(self.theory)}
+        points: list[Json] = [point.to_json() for point in self.points]
+        named = {"format": "replicable-rl calibration", "version": 1, "met": self.met}
+        return named | vars(self) | specs | counts | {"points": points}
 
 
 @dataclass(frozen=True)
@@ -221,6 +205,8 @@ class Comparison(Documented):
     recommended: str | None
     why: str
 
+    __repr__ = short_repr
+
     def __getitem__(self, name: str) -> Calibration:
         rows = {row.name: row for row in self.rows}
         if name not in rows:
@@ -237,20 +223,10 @@ class Comparison(Documented):
         """Return the lines, what they mean, and which to use."""
         return comparison_document(self)
 
-    def __repr__(self) -> str:
-        advice = f"{self.recommended} recommended" if self.recommended else "nothing recommended"
-        return f"Comparison({self.rows[0].problem.text}: {len(self.rows)} lines, {advice}, {percent(self.confidence)})"
-
     def to_json(self) -> dict[str, Json]:
         """Return everything as JSON."""
-        return {
-            "format": "replicable-rl comparison",
-            "version": 1,
-            "confidence": self.confidence,
-            "recommended": self.recommended,
-            "why": self.why,
-            "rows": [row.to_json() for row in self.rows],
-        }
+        rows: list[Json] = [row.to_json() for row in self.rows]
+        return {"format": "replicable-rl comparison", "version": 1} | vars(self) | {"rows": rows}
 
 
 # --- the verbs ----------------------------------------------------------------------------------------------------
@@ -265,7 +241,6 @@ def calibrate(
     epsilon: float | None = None,
     *,
     confidence: float = 0.95,
-    level: str | None = None,
     start: int | None = None,
     most: int | None = None,
     shared_seeds: int = 600,
@@ -274,9 +249,6 @@ def calibrate(
     n_jobs: int | None = None,
 ) -> Calibration:
     """Find the smallest sample size at which two runs agree often enough and the policy loses little enough.
-
-    Sizes are doubled until two in a row are met, then bisected to a factor of about 1.2. What is returned is the
-    smallest size tried that is met and such that all larger sizes tried are met.
 
     Parameters
     ----------
@@ -291,8 +263,6 @@ def calibrate(
         policy.
     confidence : float
         Of all intervals of the search together.
-    level : str, optional
-        What two runs must have in common; None: the policy, or else the last level that runs have.
     start, most : int, optional
         The smallest and the largest size that may be tried.
     shared_seeds : int
@@ -311,38 +281,28 @@ def calibrate(
     confidence = check_in_open_interval(owner, "confidence", confidence)
     shared_seeds = check_integer(owner, "shared_seeds", shared_seeds, low=1, high=_MOST_PAIRS)
     _check_problem(owner, problem)
-    if level is not None:
-        check_level(owner, level)
     sized = Sized(problem, algorithm)
     promised: dict[str, Any] = vars(algorithm)
-    rho = promised.get("rho") if rho is None else rho
-    if rho is None:
-        rule = f"{type(algorithm).__name__} promises no rho, so it must be given, such as rho=0.2"
-        raise InvalidInput(f"{owner}: {rule}.")
-    rho = check_in_open_interval(owner, "rho", rho)
+    rho = check_in_open_interval(owner, "rho", promised.get("rho") if rho is None else rho)
     epsilon = promised["epsilon"] if epsilon is None and bounds_loss(algorithm) else epsilon
     epsilon = None if epsilon is None else check_in_open_interval(owner, "epsilon", epsilon)
     losses = Losses(problem, promised.get("over", "initial")) if isinstance(problem, TabularMDP) else None
-    question = Question(rho, None if losses is None else epsilon)
+    epsilon = None if losses is None else epsilon
     sizes = sized.sizes(start, most)
-    each = 1.0 - (1.0 - confidence) / (len(sizes) * (1 if question.epsilon is None else 2))  # both at every size
+    each = 1.0 - (1.0 - confidence) / (len(sizes) * (1 if epsilon is None else 2))  # both at every size
     settings: dict[str, Any] = {"confidence": each, "rho": rho, "require": 1.0 - rho, "seed": seed}
-    settings |= {} if level is None else {"level": level}
 
     def spec(value: int, pairs: int) -> AuditSpec:
         return audit_spec(problem, sized.at(value), in_store=store is not None, shared_seeds=pairs, **settings)
 
     def measure(value: int, pairs: int) -> Point:
-        nonlocal level
         with within(f"{sized.name}={number(value)}"):
             (result,) = run_audits([spec(value, pairs)], opened, n_jobs=n_jobs)
         drawn = [run.samples for run in result.runs if run.samples is not None]
-        agreement = result.agreement(level)
-        level = agreement.level
         loss = None if losses is None else losses.estimate(result)
         samples = max(drawn) if len(drawn) == len(result.runs) else None
-        point = Point(value, samples, pairs, agreement.every_look, loss)
-        return replace(point, verdict=question.verdict(point, not result.unsampled))
+        point = Point(value, samples, pairs, result.agreement().every_look, loss)
+        return replace(point, verdict=verdict_of(point, rho, epsilon, not result.unsampled))
 
     with opened_store(store) as opened:
         points = search(sizes, lambda value: look_at(value, shared_seeds, measure))
@@ -354,10 +314,9 @@ def calibrate(
         size_name=sized.name,
         points=points,
         rho=rho,
-        epsilon=question.epsilon,
+        epsilon=epsilon,
         confidence=confidence,
-        level=str(level),
-        theory=proved_samples(problem, algorithm, rho, question.epsilon),
+        theory=proved_samples(sized, rho, epsilon),
         gain=None if losses is None else losses.uniform,
     )
 
@@ -367,9 +326,8 @@ def calibrate(
 def compare(
     problem: Any,
     rho: float = 0.2,
-    epsilon: float | None = None,
+    epsilon: float = 0.05,
     *,
-    share: float | None = None,
     delta: float = 0.01,
     confidence: float = 0.95,
     algorithms: Iterable[Any] | None = None,
@@ -391,10 +349,8 @@ def compare(
         What to solve. Losses are known where it is a table.
     rho : float
         Two runs must have the same policy with probability 1 - rho.
-    epsilon : float, optional
-        The policy may lose so much, in values normalised to [0, 1]; 0.05, unless ``share`` is given.
-    share : float, optional
-        The same as a share of what the best policy gains over the uniform one.
+    epsilon : float
+        The policy may lose so much, in values normalised to [0, 1].
     delta : float
         Of the algorithms' own promises about accuracy.
     confidence : float
@@ -417,7 +373,7 @@ def compare(
     _check_problem(owner, problem)
     rho, delta = check_in_open_interval(owner, "rho", rho), check_in_open_interval(owner, "delta", delta)
     confidence = check_in_open_interval(owner, "confidence", confidence)
-    epsilon = _allowed_loss(problem, epsilon, share)
+    epsilon = check_in_open_interval(owner, "epsilon", epsilon)
     chosen = _candidates(problem, algorithms, (epsilon, delta, rho), horizon)
     asked: dict[str, Any] = {"start": start, "most": most, "shared_seeds": shared_seeds, "seed": seed}
     asked |= {"confidence": 1.0 - (1.0 - confidence) / len(chosen), "store": store, "n_jobs": n_jobs}
@@ -436,18 +392,6 @@ def _check_problem(owner: str, problem: Any) -> None:
     if not isinstance(problem, Source):
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
         raise InvalidInput(f"{owner}: problem must be a TabularMDP or a source, got {shown(problem)}.{hint}")
-
-
-def _allowed_loss(problem: Any, epsilon: float | None, share: float | None) -> float:
-    if share is None:
-        return check_in_open_interval("compare", "epsilon", _EPSILON if epsilon is None else epsilon)
-    if epsilon is not None:
-        raise InvalidInput("compare: epsilon and share both say how much may be lost. Give one of them.")
-    share = check_in_open_interval("compare", "share", share)
-    gain = Losses(problem).uniform if isinstance(problem, TabularMDP) else 0.0
-    if gain < 1e-9:
-        raise InvalidInput("compare: share is of the gain over the uniform policy, which is not known. Give epsilon.")
-    return min(share * gain, 1.0 - 1e-9)
 
 
 def _candidates(
@@ -471,9 +415,8 @@ def _candidates(
         elif algorithm in _RULES:
             chosen[algorithm] = PlugInPolicy(*promise, rule=algorithm, horizon=None if draws else horizon)
         else:
-            hint = did_you_mean(algorithm, _SHIPPED) if isinstance(algorithm, str) else ""
             names = f"must be algorithms or of {', '.join(_SHIPPED)}"
-            raise InvalidInput(f"compare: algorithms {names}, got {shown(algorithm)}.{hint}")
+            raise InvalidInput(f"compare: algorithms {names}, got {shown(algorithm)}.")
     return chosen
 
 
@@ -489,33 +432,23 @@ def _advice(rows: list[Calibration]) -> tuple[str | None, str]:
         return None, f"Nothing is shown to meet {everything} at the sizes that were tried.{doubt}"
     fewest = min(met.values())
     if PLAIN in met and met[PLAIN] <= _PLAIN_ENOUGH * fewest:
-        why = "" if len(rows) < 2 else "; no other line is shown to need less than half of that"
-        return PLAIN, f"Use greedy: the plain model meets {everything} from {number(met[PLAIN])} samples{why}.{doubt}"
+        why = f"the plain model meets {everything} from {number(met[PLAIN])} samples, and is the simplest"
+        return PLAIN, f"Use greedy: {why}.{doubt}"
     close = [name for name, samples in met.items() if samples <= _CLOSE * fewest]
     chosen = DEFAULT if DEFAULT in close else close[0]
-    plain = next((row for row in rows if row.name == PLAIN and row.met is not None), None)
-    needs = "" if plain is None else f"needs {number(plain.samples)}" if plain.samples is not None else "does not"
-    why = f"{everything} from {number(met[chosen])} samples" + (f", and the plain model {needs}" if needs else "")
-    return chosen, f"Use {chosen}: it meets {why}.{doubt}"
+    return chosen, f"Use {chosen}: it meets {everything} from {number(met[chosen])} samples.{doubt}"
 
 
 # --- the search ---------------------------------------------------------------------------------------------------
 
 
-class Question(NamedTuple):
-    """What is asked at every size; ``epsilon`` is None where losses are not asked about."""
-
-    rho: float
-    epsilon: float | None
-
-    def verdict(self, point: Point, sampled: bool = True) -> Verdict:
-        """Say whether all that is asked is shown, or something of it is refuted; runs on nothing fresh show nothing."""
-        required = 1.0 - self.rho
-        shown, refuted = [sampled and point.agreement.low >= required], [sampled and point.agreement.high < required]
-        if self.epsilon is not None:
-            shown.append(point.loss is not None and point.loss.high <= self.epsilon)
-            refuted.append(point.loss is not None and point.loss.low > self.epsilon)
-        return "met" if all(shown) else "not met" if any(refuted) else "undecided"
+def verdict_of(point: Point, rho: float, epsilon: float | None, sampled: bool = True) -> Verdict:
+    """Say whether all that is asked is shown, or something of it is refuted; runs on nothing fresh show nothing."""
+    yes, no = [sampled and point.agreement.low >= 1.0 - rho], [sampled and point.agreement.high < 1.0 - rho]
+    if epsilon is not None:
+        yes.append(point.loss is not None and point.loss.high <= epsilon)
+        no.append(point.loss is not None and point.loss.low > epsilon)
+    return "met" if all(yes) else "not met" if any(no) else "undecided"
 
 
 def grid(start: int, most: int) -> list[int]:
@@ -614,8 +547,11 @@ class Sized:
     @property
     def first(self) -> int | None:
         """The smallest power of two that can be planned: a budget must allow a sample for each pair."""
-        sizes = (2**i for i in range(_MOST_OF_A_TABLE.bit_length()))
-        return next((size for size in sizes if _or_none(lambda n: (self.planned(n),), size) is not None), None)
+        for i in range(_MOST_OF_A_TABLE.bit_length()):
+            with contextlib.suppress(InvalidInput):
+                self.planned(1 << i)
+                return 1 << i
+        return None
 
     def planned(self, size: int) -> Any:
         """Return the plan with this size; None where the algorithm makes none."""
@@ -638,18 +574,17 @@ class Sized:
         return [n for n, plan in plans if plan is None or plan.samples <= budget] or sizes[:1]  # the run says what fits
 
 
-def proved_samples(problem: Any, algorithm: Any, rho: float, epsilon: float | None) -> int | None:
+def proved_samples(sized: Sized, rho: float, epsilon: float | None) -> int | None:
     """Return how many samples, in all, the proof needs for this promise; None where this library has no such proof."""
-    if provider(algorithm) != OURS:
+    if provider(sized.algorithm) != OURS:
         return None
-    names = {field.name: field for field in dataclasses.fields(algorithm)}
-    changes: dict[str, Any] = {
-        name: None for name, field in names.items() if field.default is None and name not in _OF_THE_PROBLEM
-    }
-    changes |= {"rho": rho} if "rho" in names else {}
-    changes |= {"epsilon": epsilon} if epsilon is not None and bounds_loss(algorithm) else {}
-    promised = _or_none(lambda: plan(problem, replace(algorithm, **changes)))  # also where there is no plan
-    if promised is None or not (promised.numbers.replicability_proved and promised.numbers.accuracy_proved):
+    promise = {"rho": rho} if "rho" in vars(sized.algorithm) else {}
+    promise |= {"epsilon": epsilon} if epsilon is not None and bounds_loss(sized.algorithm) else {}
+    try:
+        promised = plan(sized.problem, replace(sized.algorithm, **sized.others | promise))
+    except InvalidInput:  # nothing can be planned for it
+        return None
+    if not (promised.numbers.replicability_proved and promised.numbers.accuracy_proved):
         return None
     return int(promised.samples) if promised.samples < _UNPROVED else None
 
@@ -660,25 +595,13 @@ def bounds_loss(algorithm: Any) -> bool:
     return "epsilon" in names and "norm" not in names and names.get("target", "policy") == "policy"
 
 
-def _or_none(make: Callable[..., Any], *arguments: Any) -> Any:
-    try:
-        return make(*arguments)
-    except InvalidInput:
-        return None
-
-
 # --- losses -------------------------------------------------------------------------------------------------------
 
 
 class Losses:
     """The losses of policies on a table, in values normalised to [0, 1]; each distinct policy is evaluated once.
 
-    Parameters
-    ----------
-    mdp : TabularMDP
-        The problem.
-    over : {"initial", "worst"}
-        Whether the loss is that from the initial distribution, or of the worst state.
+    They are from the initial distribution, or where ``over`` is "worst", of the worst state.
     """
 
     def __init__(self, mdp: TabularMDP, over: str = "initial") -> None:
