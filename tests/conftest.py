@@ -17,7 +17,7 @@ import pytest
 from hypothesis import settings
 
 from replicable_rl.audit.evidence import Repeat
-from replicable_rl.audit.repeats import Pristine
+from replicable_rl.audit.workers import Pristine
 from replicable_rl.testing import conformance
 from tests import commands  # noqa: F401  # it notes what ships before any test can register something
 

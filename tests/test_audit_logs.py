@@ -13,8 +13,8 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.audit import AuditSpec, read_audits, run_audits
-from replicable_rl.audit.agreement import measure, measure_logs, measure_states_of_logs
-from replicable_rl.audit.evidence import LogsJob, SeveralLogs
+from replicable_rl.audit.agreement import measure, measure_logs
+from replicable_rl.audit.evidence import SeveralLogs, SolveJob
 from replicable_rl.canonical import from_record, parse_json, to_json
 from replicable_rl.logs import Dataset, from_logs
 
@@ -44,7 +44,7 @@ def test_every_log_decides_under_every_shared_seed() -> None:
     assert result.runs[1] == rr.solve(logs["log 2"], DECIDE, shared_seed=5)
     assert (result.agreement().pairs, result.agreement().independent) == (6, 1)
     assert result.labels.states == ("0", "1", "2", "3", "4")
-    assert [row["log"] for row in result.rows()] == ["log 1", "log 2", "log 3"] * 2
+    assert [result.evidence.sample_of(run) for run in result.runs] == ["log 1", "log 2", "log 3"] * 2
     assert result.claim().conditions == ("the logs are independent samples of one process",)
     with joblib.parallel_config(backend="threading", n_jobs=2):
         assert rr.audit(logs, DECIDE, shared_seeds=[5, 7]).runs == result.runs
@@ -60,20 +60,19 @@ def test_logs_of_different_processes_are_not_judged() -> None:
     assert result.meets(0.01) is result.meets(0.999) is result.verdict() is None
     assert "which a test denies" in str(result.claim())
     assert "different processes" in str(result)
-    assert result.to_json()["logs"]["differ"] is True
 
 
 @pytest.mark.parametrize(("logs", "seeds"), [(2, 40), (8, 40), (9, 2)])
 def test_intervals_hold_where_seeds_tell_nothing_about_logs(logs: int, seeds: int) -> None:
     """Logs are of two kinds, which no seed changes: two logs agree with probability 1/2."""
-    rng, missed, naive = np.random.default_rng(7), np.zeros(2), 0
+    rng, missed, naive = np.random.default_rng(7), 0, 0
     for _ in range(100):
         outputs = ["ab"[kind] for kind in rng.integers(2, size=logs)] * seeds
         agreement = measure_logs("policy", outputs, logs, 0.9)
-        missed += [not look.low <= 0.5 <= look.high for look in (agreement.value, agreement.every_look)]
-        plain = measure("policy", outputs, logs, 0.9).value
+        missed += not agreement.low <= 0.5 <= agreement.high
+        plain = measure("policy", outputs, logs, 0.9)
         naive += not plain.low <= 0.5 <= plain.high
-    assert missed.max() <= 100 * 0.1 + 5 * np.sqrt(100 * 0.1 * 0.9)
+    assert missed <= 100 * 0.1 + 5 * np.sqrt(100 * 0.1 * 0.9)
     if logs == 8:
         assert naive > 50  # seeds as evidence would be far too sure: the test has power
 
@@ -82,7 +81,7 @@ def test_two_logs_are_one_comparison_however_many_seeds() -> None:
     few, many = (measure_logs("policy", ["a", "a"] * seeds, 2, 0.95) for seeds in (2, 2000))
     assert few.low == pytest.approx(many.low, abs=0.02)
     assert (many.low < 0.03, many.independent) == (True, 1)
-    assert measure_logs("policy", ["a"] * 40 * 60, 40, 0.95).low > 0.8  # 20 pairs
+    assert measure_logs("policy", ["a"] * 40 * 60, 40, 0.95).low > 0.75  # 20 pairs
     lucky = measure_logs("policy", ["a"] * 40, 40, 0.95)  # forty logs under one seed, which may be a lucky one
     assert (lucky.independent, lucky.low < 0.03) == (1, True)
 
@@ -90,15 +89,13 @@ def test_two_logs_are_one_comparison_however_many_seeds() -> None:
 def test_failed_runs_agree_with_nothing() -> None:
     agreement = measure_logs("policy", [None, None, "a", "a"], 2, 0.95)
     assert (agreement.same, agreement.pairs) == (1, 2)
-    states = measure_states_of_logs({"a": np.array([0, 1])}, [None, None, "a", "a"], 2, 0.95)
-    assert states.overall.low <= float(states.overall) == 0.5 <= states.overall.high
 
 
 def test_runs_on_logs_are_kept_resumed_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = tmp_path / "runs.sqlite"
     result = rr.audit(logs_of(1, 2), DECIDE, shared_seeds=3, store=store)
     with monkeypatch.context() as patched:
-        patched.setattr(LogsJob, "run", None)  # nothing is run again
+        patched.setattr(SolveJob, "run", None)  # nothing is run again
         assert rr.audit(logs_of(1, 2), DECIDE, shared_seeds=3, store=store).runs == result.runs
     rr.audit(logs_of(1, 2), DECIDE, shared_seeds=4, store=store)
     rr.audit(logs_of(1, 2, 3), DECIDE, shared_seeds=4, store=store)
@@ -110,9 +107,6 @@ def test_runs_on_logs_are_kept_resumed_and_read_back(tmp_path: Path, monkeypatch
         with pytest.raises(rr.InvalidInput, match="does not hold what makes its runs"):
             next(iter(run_audits([two.spec], opened)))
     assert from_record(AuditSpec, parse_json(json.dumps(to_json(result.spec)))) == result.spec
-    plain = AuditSpec(result.spec.problem, result.spec.algorithm)
-    assert not result.spec.contains(plain)
-    assert not plain.contains(result.spec)
 
 
 def test_logs_that_cannot_be_audited_are_refused() -> None:

@@ -1,9 +1,8 @@
-"""Audits on many workers and through deaths: serial = threads = processes = Dask = Ray = killed and resumed."""
+"""Audits on many workers and through deaths: serial = threads = processes = Ray = killed and resumed."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import random
 import signal
@@ -22,8 +21,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.audit import AuditResult, RunFailed
-from replicable_rl.audit.repeats import Pristine
-from replicable_rl.errors import InvalidFile
+from replicable_rl.audit.workers import Pristine
 from replicable_rl.runs import Algorithm
 from tests.statistics import SEED
 
@@ -55,7 +53,7 @@ def grid() -> rr.TabularMDP:
 
 def everything(result: AuditResult) -> tuple[Any, ...]:
     """All that an audit tells: texts, JSON and rows."""
-    return result.text(details=True), result.to_json(), result.rows()
+    return result.text(details=True), result.to_json(), result.runs
 
 
 def watched(folder: Path) -> Algorithm:
@@ -156,24 +154,10 @@ def test_runs_are_made_where_they_were_asked_for(
 # --- death of a worker ------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def dask_of_two_workers() -> Iterator[None]:
-    """Dask tries a chunk on several workers before it gives up; joblib alone would then wait for ever."""
-    dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
-    once = dask.config.set({"distributed.scheduler.allowed-failures": 1})  # two workers, and not four
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
-    with once, distributed.Client(**options), joblib.parallel_config("dask"):
-        yield
-
-
-@pytest.mark.parametrize("backend", ["loky", pytest.param("dask", marks=pytest.mark.slow)])
-def test_worker_that_dies_ends_the_audit_with_a_sentence_and_it_resumes(
-    backend: str, grid: rr.TabularMDP, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.CRITICAL, logger="distributed")
+def test_worker_that_dies_ends_the_audit_with_a_sentence_and_it_resumes(grid: rr.TabularMDP, tmp_path: Path) -> None:
     mine, store = watched(tmp_path), tmp_path / "runs.sqlite"
     (tmp_path / "deadly").touch()
-    with dask_of_two_workers() if backend == "dask" else joblib.parallel_config(backend, n_jobs=2):
+    with joblib.parallel_config("loky", n_jobs=2):
         with pytest.raises(RunFailed, match=rf"a worker failed .*finished runs are kept in {store}"):
             rr.audit(grid, mine, shared_seeds=range(12), store=store)
         assert finished_runs(store) < 24
@@ -356,17 +340,3 @@ def test_fast_runs_are_stored_many_at_a_time_and_slow_ones_one_by_one(
         sizes.clear()
         rr.audit_callable(slow, shared_seeds=3)
     assert sizes == [1] * 6
-
-
-def test_a_store_that_cannot_be_asked_from_a_thread_does_not_stop_the_audit(
-    grid: rr.TabularMDP, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What goes wrong in a thread of joblib's nobody hears of, and the audit would wait for ever."""
-
-    def broken(*_: object) -> set[str]:
-        raise InvalidFile("the disk is tired")
-
-    monkeypatch.setattr(rr.RunStore, "finished", broken)
-    with joblib.parallel_config("threading", n_jobs=2):
-        result = rr.audit(grid, RPVI, shared_seeds=20, store=tmp_path / "runs.sqlite")
-    assert len(result.runs) == finished_runs(tmp_path / "runs.sqlite") == 40

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections import Counter
 from collections.abc import Iterable
@@ -28,7 +27,6 @@ from replicable_rl.audit import (
     read_audits,
     run_audits,
 )
-from replicable_rl.audit.audits import ChangedSource, current, source_digest
 from replicable_rl.audit.evidence import audits_of
 from replicable_rl.canonical import from_record, parse_json, to_json
 from replicable_rl.errors import InvalidInput
@@ -63,7 +61,7 @@ audit_specs = st.builds(
     rho=st.none() | shares,
     require=st.none() | shares,
     level=st.sampled_from(["policy", "value", "model", "mine"]),
-    code=st.none() | st.text(max_size=9),
+    foreign=st.booleans(),
     evidence=evidence,
 )
 
@@ -89,17 +87,6 @@ def test_runs_of_one_shared_seed_are_together_and_all_are_different(spec: AuditS
     assert all(max(run.shared_seed, run.sample_seed or 0) < spec.evidence.seeds_end for run in spec.runs)
 
 
-@given(audit_specs, audit_specs)
-def test_a_spec_contains_those_whose_runs_it_makes(spec: AuditSpec, another: AuditSpec) -> None:
-    other = replace(another, problem=spec.problem, algorithm=spec.algorithm, evidence=spec.evidence, seed=spec.seed)
-    for smaller in (another, other):
-        if spec.contains(smaller):
-            assert {run.digest for run in spec.runs} >= {run.digest for run in smaller.runs}
-    assert spec.contains(spec)
-    begins = spec.seeds[: other.n_seeds] == other.seeds
-    assert spec.contains(other) == (begins and other.runs_per_seed <= spec.runs_per_seed)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -107,7 +94,7 @@ def test_a_spec_contains_those_whose_runs_it_makes(spec: AuditSpec, another: Aud
         ({"shared_seeds": [-1]}, "a shared seed must be"),
         ({"problem": "chain-v1"}, "ObjectSpec: expected"),
         ({"evidence": {"shared": "all"}}, "evidence cannot be"),
-        ({"code": 7}, "code cannot be 7"),
+        ({"foreign": 7}, "foreign cannot be 7"),
     ],
 )
 def test_json_that_is_no_spec_is_refused(change: dict[str, Any], message: str) -> None:
@@ -118,20 +105,13 @@ def test_json_that_is_no_spec_is_refused(change: dict[str, Any], message: str) -
         from_record(AuditSpec, {key: value for key, value in good.items() if key != "rho"})
 
 
-def test_an_audit_that_asks_something_is_left_out_only_for_one_that_asks_the_same() -> None:
-    """A larger audit holds the runs of a smaller one, but does not answer what the smaller one asked."""
-    problem, algorithm = ObjectSpec("chain-v1"), ObjectSpec("phased-vi-v1", {"epsilon": 0.1, "delta": 0.01})
-    small, large = (AuditSpec(problem, algorithm, n) for n in (10, 20))
-    asking, asking_more = (AuditSpec(problem, algorithm, n, require=0.99) for n in (10, 20))
-    losing = replace(large, evidence=TrainingCode(epsilon=0.1))
-    elsewhere = AuditSpec(problem, algorithm, 20, require=0.99, level="value")
-    assert current([small, large]) == current([large, small]) == [large]
-    assert current([large, asking]) == [large, asking]
-    assert current([asking, asking_more]) == current([asking_more, asking]) == [asking_more]
-    assert current([asking, elsewhere]) == [asking, elsewhere]
-    assert current([losing, replace(losing, evidence=TrainingCode())]) == [losing]
-    later = replace(large, confidence=0.9)
-    assert current([large, later]) == [later]  # of equal runs the later counts
+def test_of_audits_with_the_same_samples_the_largest_is_read() -> None:
+    store, plain = rr.RunStore(), AuditSpec(ObjectSpec("chain-v1"), ObjectSpec("mine"), 10)
+    larger, elsewhere = replace(plain, shared_seeds=20), replace(plain, seed=1)
+    later = replace(larger, confidence=0.9)
+    for spec in (larger, plain, elsewhere, later):
+        store.add_audit(to_json(spec))
+    assert [result.spec for result in read_audits(store)] == [later, elsewhere]
 
 
 # --- what is made ------------------------------------------------------------------------------------------------
@@ -240,16 +220,6 @@ def test_a_failing_audit_keeps_what_came_before_it(tmp_path: Path) -> None:
     assert not again.failures
 
 
-def test_ids_are_enough_for_what_is_registered() -> None:
-    spec = AuditSpec(CHAIN.spec, ObjectSpec("phased-vi-v1", {"epsilon": 0.2, "delta": 0.05, "calls": 10}), 3)
-    (by_ids,) = run_audits([spec], rr.RunStore())
-    by_objects = rr.audit(CHAIN, rr.PhasedVI(0.2, 0.05, calls=10), shared_seeds=3)
-    assert by_ids.spec == by_objects.spec == audit_spec(CHAIN, rr.PhasedVI(0.2, 0.05, calls=10), shared_seeds=3)
-    assert (by_ids.runs, by_ids.mdp) == (by_objects.runs, by_objects.mdp)
-    with pytest.raises(InvalidInput, match="is called 'mine'"):
-        list(run_audits([AuditSpec(CHAIN.spec, ObjectSpec("mine"), 3)], rr.RunStore()))
-
-
 @settings(max_examples=20)
 @given(st.integers(1, 6), st.integers(2, 4), st.integers(1, 6), st.integers(2, 4))
 def test_whatever_came_before_an_audit_finds_the_same(j: int, r: int, J: int, R: int) -> None:
@@ -300,38 +270,13 @@ def test_a_store_takes_code_with_a_version_only(algorithm: Any, tmp_path: Path) 
     with pytest.raises(InvalidInput, match="JSON cannot say"):
         rr.audit(CHAIN, Versioned(object()), shared_seeds=2, store=store)
     assert not store.exists()
-    assert rr.audit(simulator("1"), Versioned(), shared_seeds=2, store=store).spec.code is not None
+    assert rr.audit(simulator("1"), Versioned(), shared_seeds=2, store=store).spec.foreign
 
 
-def program(folder: Path, answer: int) -> Any:
-    """Import training code from a file of its own."""
-    (folder / f"program{answer}.py").write_text(f"def train(shared_seed, sample_seed):\n    return [{answer}]\n")
-    spec = importlib.util.spec_from_file_location("program", folder / f"program{answer}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.train
-
-
-def test_another_source_under_the_same_version_is_a_warning(tmp_path: Path) -> None:
-    """The version is the promise: what was stored under it is what one gets."""
-    options: dict[str, Any] = {"shared_seeds": 2, "store": tmp_path / "runs.sqlite", "name": "train", "version": "1"}
-    before = rr.audit_callable(program(tmp_path, 1), **options)
-    assert rr.audit_callable(program(tmp_path, 1), **options).seconds == before.seconds
-    with pytest.warns(ChangedSource, match="another version"):
-        again = rr.audit_callable(program(tmp_path, 2), **options)
-    assert again.runs == before.runs
-    other = rr.audit_callable(program(tmp_path, 2), **options | {"version": "2"})
-    assert [policy.tolist() for policy in other.outputs().values()] == [[2]]
-
-
-def test_the_source_is_that_of_the_functions_and_classes_that_are_nobodys_but_yours() -> None:
-    assert source_digest(rr.PhasedVI(0.1, 0.01), CHAIN, max) is None
-    assert audit_spec(CHAIN, FAST).code is None
-    assert audit_spec(CHAIN, Versioned()).code == source_digest(Versioned) != source_digest(Nameless)
-    problem = simulator()
-    assert audit_spec(problem, FAST).code == source_digest(problem.step)
+def test_whose_code_makes_the_runs_is_known() -> None:
+    assert not audit_spec(CHAIN, FAST).foreign
+    assert audit_spec(CHAIN, Versioned()).foreign
+    assert audit_spec(simulator(), FAST).foreign
 
 
 def test_fields_are_the_settings_of_an_algorithm() -> None:

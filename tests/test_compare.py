@@ -15,8 +15,7 @@ import pytest
 from scipy import stats
 
 import replicable_rl as rr
-from replicable_rl.audit.agreement import Estimate
-from replicable_rl.audit.intervals import clopper_pearson, mean_at_every_look
+from replicable_rl.audit.agreement import Estimate, clopper_pearson, mean_at_every_look
 from replicable_rl.diagnose import Calibration, Comparison, Point, calibrate
 from replicable_rl.diagnose.search import (
     Losses,

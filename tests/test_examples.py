@@ -84,7 +84,7 @@ def test_the_script_in_the_style_of_cleanrl_has_two_seeds() -> None:
         evaluate=EpisodeReturns("CartPole-v1", episodes=2),
     )
     assert result.returns is not None
-    assert result.returns.lowest >= 5.0
+    assert min(mean for mean in result.returns.per_run if mean is not None) >= 5.0
 
 
 # --- the notebook ------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.audit import AuditResult, read_audits, repeats, run_audits
+from replicable_rl.audit import AuditResult, read_audits, run_audits, workers
 from replicable_rl.training.callables import callable_spec
 
 pytestmark = pytest.mark.again
@@ -217,7 +217,7 @@ def test_repeats_are_few_each_in_a_process_of_its_own_and_leave_none(tmp_path: P
 def test_runs_that_cannot_be_made_again_are_a_doubt(
     elsewhere: Callable[[], Any], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repeats, "_PATIENCE", 1.0)
+    monkeypatch.setattr(workers, "_REPEAT", 1.0)
     here = os.getpid()
 
     def train(shared_seed: int, sample_seed: int) -> list[int]:

@@ -66,7 +66,6 @@ def test_a_page_of_audits(store: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr().out == f"{page}: 3 audits, 130 runs. Open it in a browser.\n"
     written = page.read_text(encoding="utf-8")
     assert "Same policy in 30 of 30 pairs: agreement 1.000 (0.859–1.000)" in written
-    assert all(name in written for name in ("one look", "every look", "0.884–1.000"))  # both intervals, by name
     assert 'd="M85.89 5H100.00"' in written  # the bar is the one that gives the verdict
     assert len(written) < 300_000
     assert main(["report", str(store), "-o", str(page)]) == 0

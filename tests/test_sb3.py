@@ -203,7 +203,7 @@ def test_returns_come_with_the_uniform_policy_to_compare_with() -> None:
     train = untrained()
     result = rr.audit_callable(train, shared_seeds=2, evaluate=train.returns(episodes=3))
     assert result.returns is not None
-    assert (result.returns.episodes, result.returns.uniform is None) == (12, False)
+    assert (len(result.returns.per_run), result.returns.uniform is None) == (4, False)
     assert train.probe().tolist() == list(range(16))
 
 

@@ -128,7 +128,6 @@ def test_so_it_is_in_audits_and_what_they_keep(stranger: Any, tmp_path: Path) ->
     result = rr.audit(GRID, stranger, shared_seeds=2)
     for run in result.runs:
         says_nothing_proved(run)
-    assert "proved" not in json.dumps(result.to_json()["claims"])
     with RunStore(tmp_path / "runs.sqlite") as store:
         store.add([run.kept(None).but(spec=run.spec) for run in result.runs[:1]], {})
         for run in store.runs(result.spec.family).values():
@@ -315,9 +314,7 @@ def test_claims_that_the_runs_refute(claim: Claim, bad: float, refuted: bool) ->
     assert bool(result.refuted) is refuted
     if refuted:
         assert result.verdict() is False
-        assert result.judged(0.01) is False
         assert result.warnings[0] == result.refuted[0]
-        assert result.to_json()["refuted"] == list(result.refuted)
 
 
 def test_one_loss_refutes_no_claim() -> None:

@@ -61,7 +61,7 @@ def delete(store: rr.RunStore, spec: AuditSpec, seeds: Sequence[int]) -> None:
         {},
         {"runs_per_seed": 3},
         {"seeds": tuple(range(30, 0, -1))},
-        {"evidence": TrainingCode()},
+        {"evidence": TrainingCode(), "foreign": True},
         {"evidence": SeveralLogs(logs=LOGS), "runs_per_seed": 4},
     ],
 )

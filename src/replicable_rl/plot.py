@@ -183,7 +183,7 @@ def agreement(
 ) -> Any:
     """Draw how often two runs agree, with intervals, and 1 − ρ where it is promised.
 
-    The thin line is the interval that holds at every look, the thick one that for one look.
+    The interval holds at every look.
 
     Parameters
     ----------
@@ -209,7 +209,6 @@ def agreement(
     (axes,) = _axes("plot.agreement", ax, 1, (7.0, 1.3 + 0.5 * len(rows)))
     with styled():
         for y, (_, value, rho) in enumerate(rows):
-            axes.plot([value.every_look.low, value.every_look.high], [y, y], color=BLUE, linewidth=1.2)
             axes.plot([value.low, value.high], [y, y], color=BLUE, linewidth=5.0, alpha=0.35)
             axes.plot([value.estimate], [y], "o", color=BLUE)
             if rho is not None:

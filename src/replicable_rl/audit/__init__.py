@@ -1,6 +1,6 @@
-"""How replicable is it? Many shared seeds, several samples each, and the agreement with exact intervals."""
+"""How replicable is it? Many shared seeds, several samples each, and the agreement with an interval."""
 
-from replicable_rl.audit.agreement import Agreement, Estimate, OutputClass, StateAgreement
+from replicable_rl.audit.agreement import Agreement, Estimate, StateAgreement
 from replicable_rl.audit.audits import audit, audit_spec, opened_store, read_audits, run_audits
 from replicable_rl.audit.evidence import AuditSpec, FreshSamples, Job, SeveralLogs, TrainingCode
 from replicable_rl.audit.judging import Accuracy, PolicyValue, Returns
@@ -15,7 +15,6 @@ __all__ = [
     "Estimate",
     "FreshSamples",
     "Job",
-    "OutputClass",
     "PolicyValue",
     "Returns",
     "RunFailed",

@@ -1,7 +1,6 @@
 """An audit as a document: one interval, one verdict, the states that differ, and what to do next; the rest is detail.
 
-The interval is the one that holds at every look, for it gives the verdict. A store with several audits is a document
-with an overview and a section for each of them.
+A store with several audits is a document with an overview and a section for each of them.
 """
 
 from __future__ import annotations
@@ -16,59 +15,60 @@ import numpy as np
 
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.audit.evidence import TrainingCode
-from replicable_rl.audit.judging import versions
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidFile, InvalidInput
-from replicable_rl.logs import Logs
 from replicable_rl.paper import cited
-from replicable_rl.report import Block, Cell, Facts, Heading, Interval, Intervals, Mark, Policy, Table, Text, Tone
-from replicable_rl.runs import ObjectSpec, Run, in_order, usual_level
-from replicable_rl.wording import brief, interval, number, number_range, p_value, percent, plural, share
+from replicable_rl.report import Block, Cell, Facts, Heading, Interval, Intervals, Mark, Policy, Table, Text
+from replicable_rl.runs import ObjectSpec, Run, usual_level
+from replicable_rl.wording import brief, interval, number, number_range, percent, plural, share
 
 if TYPE_CHECKING:
     from replicable_rl.audit.result import AuditResult
 
 _STATES = 6  # states in the table
-_ROWS = 8  # claims and outputs in their tables
+_ROWS = 8  # claims in their table
 _ACTIONS = 4  # actions of a state
-_LOGS = 6  # logs that are named
 _NAME = 40  # letters of a name
 _DIGEST = re.compile("[0-9a-f]{16,}")
+_ADVICE = {
+    "met": "publish the algorithm, its parameters and a shared seed.",
+    "refuted": "do not rely on the refuted claim.",
+    "not judged": "audit logs of one process; same_process says where two logs differ.",
+    "not shown": "let what a run draws and computes follow from its two seeds alone.",
+    "not met": "compare rules and algorithms to see which one agrees often enough, and from how many samples.",
+    "undecided": "raise shared_seeds to four times as many; a store keeps the finished runs.",
+}
 
 
 def document_of(result: AuditResult) -> list[Block]:
     """Return everything there is to say of an audit."""
     level = judged_level(result)
+    outputs = [] if level is None else _outputs(result, level)
+    details = [] if level is None else [_levels(result)]
     advice = Text(f"Next: {_advice(result, verdict_of(result, level)[0].text)}")
-    if level is None:
-        return [*summary_of(result), advice, *_claims(result), *_origin(result)]
-    outputs, details = _outputs(result, level), _details(result, level)
-    return [*summary_of(result), *outputs, advice, *details, *_claims(result), *_origin(result)]
+    return [*summary_of(result), *outputs, advice, *details, *_claims(result), _origin(result)]
 
 
 def summary_of(result: AuditResult) -> list[Block]:
     """Return the title, what to doubt, the agreement with its interval, and the verdict."""
     level, blocks = judged_level(result), list[Block]([Heading(title_of(result), 1), Text(_size(result))])
-    if result.logs is not None:
-        tone: Tone = "bad" if result.logs.differ else "plain" if result.logs.compared else "unsure"
-        blocks.append(Text(process_sentence(result.logs), tone))
+    if result.evidence.process:
+        blocks.append(Text(result.evidence.process, "bad" if result.evidence.differ else "plain"))
     blocks += [Text(f"Warning: {warning}", "bad") for warning in result.warnings]
-    sentences = [_unfinished(result), _failed(result)]
     if level is not None:
         agreement, (verdict, reason) = result.agreement(level), verdict_of(result, level)
-        pairs = "pairs" if result.logs is None else "comparisons of two logs"
         sentence = (
-            f"Same {level} in {agreement.same} of {agreement.pairs} {pairs}: agreement {agreement.every_look}, "
-            f"{percent(result.spec.confidence)} at every look. {reason}"
+            f"Same {level} in {agreement.same} of {agreement.pairs} {result.evidence.pairs}: agreement "
+            f"{agreement.every_look}, {percent(result.spec.confidence)} at every look. {reason}"
         )
         blocks.append(Text(sentence, verdict.tone))
-        absent = "" if result.level == level else f"No run has a {result.level}."
-        sentences = [absent, _finest(result, level), _returns(result), *sentences]
     elif result.runs:
         blocks.append(Text("Every run failed.", "bad"))
     else:
         nothing = "The first shared seed does not have all of its runs yet, so there is nothing to compare."
         blocks.append(Text(nothing, "unsure"))
+    absent = "" if level in (None, result.level) else f"No run has a {result.level}."
+    sentences = (absent, _returns(result), _unfinished(result), _failed(result))
     return [*blocks, *(Text(sentence) for sentence in sentences if sentence)]
 
 
@@ -79,9 +79,9 @@ def store_document(results: Sequence[AuditResult]) -> list[Block]:
         title, level = title_of(result), judged_level(result)
         sections += [Heading(title), *document_of(result)[1:]]
         if level is not None:
-            value, tone = result.agreement(level).every_look, verdict_of(result, level)[0].tone
+            value, tone = result.agreement(level), verdict_of(result, level)[0].tone
             name = brief(f"{title}{'' if level == 'policy' else f', {level}'}", 90)
-            bars.append(Interval(name, float(value), value.low, value.high, required(result, level), tone))
+            bars.append(Interval(name, value.estimate, value.low, value.high, result.required(level), tone))
     caption = (
         "How often two runs with one shared seed and fresh samples give the same result, with the interval that holds "
         "at every look. The dashed line is the agreement that is required, 1 − ρ unless the audit says otherwise."
@@ -94,18 +94,11 @@ def store_document(results: Sequence[AuditResult]) -> list[Block]:
 
 def title_of(result: AuditResult) -> str:
     """Return what was audited: the algorithm and the problem by their names, without digests."""
-    subject = _subject(result)
-    return brief(_named(result.algorithm) + (f" on {subject}" if subject else ""), 300)
-
-
-def _subject(result: AuditResult) -> str:
-    if result.logs is not None:
-        return logs_name(result.logs)
-    if result.problem.id == "callable":  # training code says itself what it trains on
-        return ""
-    if result.problem.id != "mdp":
-        return _named(result.problem)
-    return "a table" if result.mdp is None else f"a table of {plural(result.mdp.n_states, 'state')}"
+    subject = result.evidence.subject or _named(result.problem)
+    if result.problem.id == "mdp" and not result.evidence.subject:
+        subject = "a table" if result.mdp is None else f"a table of {plural(result.mdp.n_states, 'state')}"
+    on = "" if result.problem.id == "callable" else f" on {subject}"  # training code says what it trains on
+    return brief(_named(result.algorithm) + on, 300)
 
 
 def _named(spec: ObjectSpec) -> str:
@@ -120,29 +113,13 @@ def _parameter(value: Json) -> str:
     return "" if isinstance(value, str) and _DIGEST.fullmatch(value) else brief(str(value), 80)
 
 
-def logs_name(logs: Logs) -> str:
-    """Name logs and their sizes.
-
-    >>> logs_name(Logs(("a.csv", "b.csv"), ("0" * 64, "1" * 64), (5, 7)))
-    '2 logs: a.csv (5 rows), b.csv (7 rows)'
-    """
-    named = [f"{brief(name, _NAME)} ({plural(rows, 'row')})" for name, rows in zip(logs.names, logs.rows, strict=True)]
-    more = [f"{len(named) - _LOGS} more"] if len(named) > _LOGS else []
-    return f"{plural(len(named), 'log')}: {', '.join(named[:_LOGS] + more)}"
-
-
 def _size(result: AuditResult) -> str:
     samples = {run.samples for run in result.runs if run.samples is not None}
-    of = f" of {number_range(min(samples), max(samples))} samples" if samples and result.logs is None else ""
-    runs = "runs" if result.logs is None else "logs"
-    return f"{plural(result.spec.n_seeds, 'shared seed')} × {result.spec.runs_per_seed} {runs}{of}"
+    of = f" of {number_range(min(samples), max(samples))} samples" if samples else ""
+    return f"{plural(result.spec.n_seeds, 'shared seed')} × {result.spec.runs_per_seed} {result.evidence.noun}s{of}"
 
 
-def _sample(result: AuditResult, run: Run) -> str:
-    return f"sample seed {run.sample_seed}" if result.logs is None else brief(result.logs.name_of(run), _NAME)
-
-
-def state_name(result: AuditResult, state: int) -> str:
+def _state_name(result: AuditResult, state: int) -> str:
     """Return the name of a state, or its number, or the observation of a probe of numbers."""
     probe, names = result.probe, result.labels.states
     if isinstance(probe, np.ndarray) and probe.ndim == 1:
@@ -165,80 +142,46 @@ def judged_level(result: AuditResult) -> str | None:
     return result.level if result.level in result.levels else usual_level(result.levels) if result.levels else None
 
 
-def required(result: AuditResult, level: str) -> float | None:
-    """Return the agreement that is required at a level, or else promised, 1 − ρ; below 1, however small ρ is."""
-    if result.spec.require is not None and level == result.level:
-        return result.spec.require
-    return None if result.rho is None else min(1.0 - result.rho, math.nextafter(1.0, 0.0))
-
-
 def verdict_of(result: AuditResult, level: str | None) -> tuple[Mark, str]:
     """Judge the agreement at a level, the losses, and the claims of the runs: one verdict, and its reason."""
-    requirement = None if level is None else required(result, level)
+    requirement = None if level is None else result.required(level)
     if result.refuted:
         return Mark("refuted", "bad"), "A claim of the runs is refuted."
-    if requirement is None or level is None:
+    if requirement is None:
         return Mark("–", "plain"), "No agreement is required."
-    if result.logs is not None and result.logs.differ:
+    if result.evidence.differ:
         return Mark("not judged", "unsure"), "Not judged: the logs come from different processes."
     of = "1 − ρ =" if result.spec.require is None or level != result.level else "the required"
     need, loss = f"{of} {number(requirement, 6)}", _loss(result)
-    judged, met = result.judged(requirement, level), result.meets(requirement, level)
-    if judged is True and result.asks_for_nothing:
+    verdict, met = result.verdict(level), result.meets(requirement, level)
+    if verdict is True and result.asks_for_nothing:
         return Mark("met, but ε asks for nothing", "unsure"), f"Met, but ε asks for nothing: it is at least {need}."
-    if judged is True:
+    if verdict is True:
         return Mark("met", "good"), f"Met: it is at least {need}. {loss}"
-    if judged is False:
+    if verdict is False:
         return Mark("not met", "bad"), f"Not met: it is below {need}." if met is False else f"Not met: {loss}"
     if result.unrepeated or result.unsampled:
         return Mark("not shown", "unsure"), f"Not shown: that it is at least {need}."
-    if result.loss_not_judged:
-        return Mark("undecided", "unsure"), "Undecided: losses are not known here."
     return Mark("undecided", "unsure"), f"Undecided: {loss if met is True else f'the interval contains {need}.'}"
 
 
 def _advice(result: AuditResult, verdict: str) -> str:
     """Say what to do after a verdict, for the kind of evidence that this audit has."""
-    if verdict == "met":
-        return "publish the algorithm, its parameters and a shared seed."
-    if _unfinished(result):
+    if verdict != "met" and _unfinished(result):
         return "the same call makes the missing runs."
-    if result.failures:
+    if verdict != "met" and result.failures:
         return "mend the runs that fail, for each counts as different from every other."
     if verdict == "not met" and result.accuracy is not None and result.accuracy.met is False:
         return "draw more samples, or allow a larger loss."
-    is_training = isinstance(result.evidence, TrainingCode)
-    if verdict == "not met" and is_training:
-        return "train on more data, or draw more of the training from the shared seed."
-    if verdict == "not met" and result.logs is not None:
-        return "diagnose a log to see its fragile states, and use a rule such as affordable."
-    if verdict == "undecided" and result.logs is not None:
-        return "add logs of the same process."
-    return {
-        "refuted": "do not rely on the refuted claim.",
-        "not judged": "audit logs of one process; same_process says where two logs differ.",
-        "not shown": "let what a run draws and computes follow from its two seeds alone.",
-        "not met": "compare rules and algorithms to see which one agrees often enough, and from how many samples.",
-        "undecided": f"raise shared_seeds to {4 * result.spec.n_seeds}; a store keeps the finished runs.",
-    }.get(verdict, "judge by the agreement that you need, with meets(0.9) or --require 0.9.")
-
-
-def _finest(result: AuditResult, level: str) -> str:
-    """Say what becomes of 1 − ρ at the finest level, where the verdict there is another one."""
-    finest, rho = in_order(result.levels)[0], result.rho
-    promised = None if rho is None else min(1.0 - rho, math.nextafter(1.0, 0.0))
-    if promised is None or (met := result.meets(promised, finest)) == result.meets(promised, level):
-        return ""
-    agreement = result.agreement(finest)
-    word = {True: "met", False: "not met", None: "undecided"}[met]
-    return f"For the {finest}, the same in {agreement.same} of {agreement.pairs}: 1 − ρ is {word}."
+    usual = _ADVICE.get(verdict, "judge by the agreement that you need, with meets(0.9) or --require 0.9.")
+    return result.evidence.advice.get(verdict, usual)
 
 
 def _loss(result: AuditResult) -> str:
-    """Say whether runs lose no more than is promised; '' where nothing is, or losses are not known."""
+    """Say whether runs lose no more than is promised; '' where nothing is."""
     accuracy = result.accuracy
     if accuracy is None:
-        return ""
+        return "losses are not known here." if result.evidence.promised else ""
     if accuracy.kept == accuracy.runs:
         return f"Every run loses at most ε = {accuracy.epsilon:g}."
     words = {True: "no more often", False: "more often", None: "undecided whether more often"}
@@ -246,38 +189,18 @@ def _loss(result: AuditResult) -> str:
     return f"{losing}, {words[accuracy.met]} than δ allows."
 
 
-def process_sentence(logs: Logs) -> str:
-    """Say whether logs come from one process, as far as a test can tell."""
-    pairs = f"{plural(logs.compared, 'pair')} of logs"
-    if not logs.compared:
-        return "Whether these logs come from one process is not known: no two logs share an action with enough rows."
-    if not logs.differ:
-        least = f", smallest {p_value(logs.pairs[0].p_value)}" if logs.pairs else ""
-        return f"No difference between the logs was found ({pairs} compared{least}). A small one may be there."
-    where = "".join(
-        f", above all {brief(logs.names[pair.one], _NAME)} and {brief(logs.names[pair.two], _NAME)} "
-        f"({p_value(pair.p_value)}) after action {brief(pair.action, _NAME)} in state {brief(pair.state, _NAME)}"
-        for pair in logs.pairs[:1]
-    )
-    return (
-        f"THE LOGS COME FROM DIFFERENT PROCESSES: {logs.differing} of {pairs} differ by more than chance{where}. So "
-        "their decisions show nothing about replicability. A false alarm comes in "
-        f"{percent(logs.alarm)} of audits."
-    )
-
-
 # --- sentences about the runs ------------------------------------------------------------------------
 
 
 def _returns(result: AuditResult) -> str:
-    returns = result.returns
-    if returns is None:
+    if result.returns is None:
         return ""
-    episodes = [mean for mean in returns.per_run if mean is not None]
-    uniform = "" if returns.uniform is None else f"; the uniform policy earns {_mean(returns.uniform)}"
+    means = [mean for mean in result.returns.per_run if mean is not None]
+    uniform = result.returns.uniform
+    than = "" if uniform is None else f"; the uniform policy earns {_mean(uniform)}"
     return (
-        f"Mean return {_mean(returns.mean)} over {plural(len(episodes), 'run')}, from {number(returns.lowest)} to "
-        f"{number(returns.highest)}{uniform}. Intervals of returns are approximate (Student's t)."
+        f"Mean return {_mean(result.returns.mean)} over {plural(len(means), 'run')}, from {number(min(means))} to "
+        f"{number(max(means))}{than}. Intervals of returns are approximate (Student's t)."
     )
 
 
@@ -299,7 +222,7 @@ def _failed(result: AuditResult) -> str:
     run = result.failures[0]
     return (
         f"{len(result.failures)} of {len(result.runs)} runs failed and count as different from every other. The first, "
-        f"shared seed {run.shared_seed}, {_sample(result, run)}: {brief(run.error or '', 300)}"
+        f"shared_seed={run.shared_seed}, {result.evidence.sample_of(run)}: {brief(run.error or '', 300)}"
     )
 
 
@@ -325,8 +248,7 @@ def _outputs(result: AuditResult, level: str) -> Iterator[Block]:
         return
     try:
         yield from _states(result)
-        if worth := _worth(result):
-            yield Text(worth)
+        yield Text(_worth(result))
         yield from _pair(result)
     except InvalidFile:
         raise
@@ -340,11 +262,10 @@ def _states(result: AuditResult) -> Iterator[Block]:
     if not differing:
         yield Text(f"Two runs take the same action in every {place} ({count}).")
         return
-    shown = differing[:_STATES]
-    more = f"; the first {_STATES}" if len(differing) > len(shown) else ""
-    alike = f"Two runs act alike in {states.every_look} of the {plural(count, place)}"
-    yield Text(f"{alike}. They differ in {len(differing)}{more}:")
-    rows = [[brief(state_name(result, s), _NAME), share(states.per_state[s]), _taken(result, s)] for s in shown]
+    listed = differing[:_STATES]
+    first = f"; the first {_STATES}" if len(differing) > len(listed) else ""
+    yield Text(f"Two runs differ in {len(differing)} of {plural(count, place)}{first}:")
+    rows = [[brief(_state_name(result, s), _NAME), share(states.per_state[s]), _taken(result, s)] for s in listed]
     yield Table([place, "agreement", "actions"], rows)
 
 
@@ -365,45 +286,31 @@ def _pair(result: AuditResult) -> Iterator[Block]:
     chosen = next(differing, pairs[0] if pairs else None)
     if chosen is None or any(run.policy.ndim != 1 or run.policy.dtype.kind != "i" for run in chosen):
         return  # actions on observations make no picture
-    names = [state_name(result, s) for s in range(chosen[0].policy.size)]
+    names = [_state_name(result, s) for s in range(chosen[0].policy.size)]
     actions = ([_action_name(result, a) for a in run.policy.tolist()] for run in chosen)
     runs = list(zip(("First run", "Second run"), actions, strict=True))
-    samples = " and ".join(_sample(result, run) for run in chosen)
+    samples = " and ".join(result.evidence.sample_of(run) for run in chosen)
     caption = f"Two runs with the shared seed {chosen[0].shared_seed}: {samples}."
     yield Policy(names, runs, result.labels.layout, caption, detail=True)
 
 
-def _details(result: AuditResult, level: str) -> Iterator[Block]:
-    yield Heading("All levels", 3, detail=True)
+def _levels(result: AuditResult) -> Table:
     rows: list[list[Cell]] = [
         [
             *(name, f"{agreement.same} of {agreement.pairs}", share(agreement.estimate)),
-            *(interval(look.low, look.high) for look in (agreement.every_look, agreement.value)),
+            interval(agreement.low, agreement.high),
             *(share(agreement.modal_share), share(agreement.unique_share), len(result.classes(name))),
         ]
         for name, agreement in result.agreements.items()
     ]
     values = next(iter(result.agreements.values())).independent
-    added = "shared seeds" if result.logs is None else "logs"
     caption = (
-        f"The intervals rest on {plural(values, 'independent value')}. Every look: the interval holds however often "
-        f"{added} are added; one look: it holds if their number was fixed beforehand. Under one shared seed, the modal "
-        "share is the largest class of identical runs divided by all runs, and the unique share is the number of "
-        "classes divided by all runs; both are means over shared seeds."
+        f"All levels. The intervals rest on {plural(values, 'independent value')}, and hold however often more are "
+        "added. Under one shared seed, the modal share is the largest class of identical runs divided by all runs, and "
+        "the unique share is the number of classes divided by all runs; both are means over shared seeds."
     )
-    columns = ["level", "same", "agreement", "every look", "one look", "modal", "unique", "classes"]
-    yield Table(columns, rows, caption, detail=True)
-    yield _classes(result, level)
-
-
-def _classes(result: AuditResult, level: str) -> Table:
-    values = {value.fingerprint: value for value in (result.policies or () if level == "policy" else ())}
-    rows: list[list[Cell]] = []
-    for group in result.classes(level)[:_ROWS]:
-        worth = [values[group.fingerprint].expected_return, values[group.fingerprint].loss] if values else []
-        rows.append([group.fingerprint[:16], group.runs, group.shared_seeds, *worth])
-    columns = [level, "runs", "shared seeds", *(["return", "loss"] if values else [])]
-    return Table(columns, rows, "The most common outputs, by the first digits of their fingerprints.", detail=True)
+    columns = ["level", "same", "agreement", "at every look", "modal", "unique", "classes"]
+    return Table(columns, rows, caption, detail=True)
 
 
 def _claims(result: AuditResult) -> Iterator[Block]:
@@ -419,19 +326,12 @@ def _claims(result: AuditResult) -> Iterator[Block]:
     if counts:
         order = sorted(counts.items(), key=lambda item: (item[0][0], -item[1]))[:_ROWS]
         rows: list[list[Cell]] = [[*(brief(text, 600) for text in texts), runs] for texts, runs in order]
-        yield Heading("What the algorithm claims", 3, detail=True)
-        yield Table(["about", "statement", "kind", "source", "runs"], rows, detail=True)
+        caption = "What the algorithm claims."
+        yield Table(["about", "statement", "kind", "source", "runs"], rows, caption, detail=True)
 
 
-def _origin(result: AuditResult) -> Iterator[Block]:
-    """Yield the settings of the audit, and what its runs were made with."""
-    pairs: list[tuple[str, Cell]] = [
-        ("shared by a pair of runs", result.evidence.shared),
-        ("fresh in every run", result.fresh),
-        ("seed of the audit", str(result.spec.seed)),
-    ]
-    for by, count in versions(result.runs)[:_ROWS]:
-        if by:
-            text = ", ".join(f"{name} {version}" for name, version in by.items())
-            pairs.append((f"{plural(count, 'run')} made with", brief(text, 300)))
-    yield Facts(pairs, detail=True)
+def _origin(result: AuditResult) -> Facts:
+    """Return what a pair of runs shares, what is fresh, and the seed of the audit."""
+    shared, fresh = result.evidence.shared, result.fresh
+    pairs: list[tuple[str, Cell]] = [("shared by a pair of runs", shared), ("fresh in every run", fresh)]
+    return Facts([*pairs, ("seed of the audit", str(result.spec.seed))], detail=True)

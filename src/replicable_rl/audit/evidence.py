@@ -14,27 +14,16 @@ import hashlib
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from replicable_rl.audit.agreement import (
-    Agreement,
-    Estimate,
-    Outputs,
-    StateAgreement,
-    measure,
-    measure_logs,
-    measure_states,
-    measure_states_of_logs,
-)
-from replicable_rl.canonical import Json, from_record
+from replicable_rl.audit.agreement import Agreement, Estimate, Outputs, measure, measure_logs
+from replicable_rl.canonical import from_record
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
 from replicable_rl.logs import Logs
-from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import Labels, TabularMDP
 from replicable_rl.randomness import MAX_SEED
-from replicable_rl.registry import build
 from replicable_rl.runs import (
     COUNTS,
     OWN,
@@ -49,13 +38,11 @@ from replicable_rl.runs import (
 )
 from replicable_rl.solve import solve_as
 from replicable_rl.store import RunStore
-from replicable_rl.wording import Displayed, short_repr
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from replicable_rl.wording import Displayed, brief, p_value, percent, plural, short_repr
 
 _MOST = 10**7  # runs of an audit
-DRAWN_BY_TRAIN = "what train draws from sample_seed"
+_LOGS = 6  # logs that are named
+_NAME = 40  # letters of a name
 
 
 # --- what makes the runs ------------------------------------------------------------------------------------------
@@ -75,32 +62,19 @@ class Job(ABC):
 
 
 class SolveJob(Job):
-    """Solve a problem with an algorithm."""
+    """Solve a problem with an algorithm, or decide on the log, one of ``logs`` by their digests, that a run names."""
 
     algorithm: Algorithm
 
-    def __init__(self, problem: Any, algorithm: Algorithm) -> None:
-        self.problem, self.algorithm = problem, algorithm
+    def __init__(self, problem: Any, algorithm: Algorithm, logs: Mapping[str, Any] | None = None) -> None:
+        self.problem, self.algorithm, self.logs = problem, algorithm, logs or {}
         self.mdp = problem if isinstance(problem, TabularMDP) else None
-        self.estimated = problem.trust.estimated
+        self.estimated = not self.logs and problem.trust.estimated
 
     def run(self, spec: RunSpec) -> Run:
         """Solve once."""
-        return solve_as(spec, self.problem, self.algorithm)
-
-
-class LogsJob(Job):
-    """Decide on the log that a run names."""
-
-    algorithm: Algorithm
-
-    def __init__(self, logs: Mapping[str, Any], algorithm: Algorithm) -> None:
-        self.logs, self.algorithm = logs, algorithm  # by their digests
-
-    def run(self, spec: RunSpec) -> Run:
-        """Solve once."""
-        assert isinstance(spec.sample, Logged), "its family has no sampler"
-        return solve_as(spec, self.logs[spec.sample.digest], self.algorithm)
+        problem = self.logs[spec.sample.digest] if isinstance(spec.sample, Logged) else self.problem
+        return solve_as(spec, problem, self.algorithm)
 
 
 # --- kinds of evidence --------------------------------------------------------------------------------------------
@@ -118,7 +92,8 @@ class Evidence(ABC):
 
     seeds_end: ClassVar[int] = MAX_SEED + 1
     noun: ClassVar[str] = "run"
-    judges_constants: ClassVar[bool] = True  # whether a policy of one action everywhere is a doubt
+    pairs: ClassVar[str] = "pairs"
+    advice: ClassVar[Mapping[str, str]] = {}  # what to do after a verdict, where that is special
 
     @property
     @abstractmethod
@@ -136,14 +111,19 @@ class Evidence(ABC):
         return ""
 
     @property
-    def unchecked(self) -> bool:
-        """Whether only the code itself says that two sample seeds give different data."""
-        return False
-
-    @property
     def differ(self) -> bool:
         """Whether a test denies that the samples are of one process."""
         return False
+
+    @property
+    def process(self) -> str:
+        """Whether the samples are of one process, where that is a question."""
+        return ""
+
+    @property
+    def subject(self) -> str:
+        """What the runs are about, where that is not the problem alone."""
+        return ""
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -155,18 +135,13 @@ class Evidence(ABC):
         """The loss that was asked for beside agreement."""
         return None
 
-    @property
-    def questions(self) -> tuple[object, ...]:
-        """Everything that is asked beside agreement."""
-        return ()
-
     def samples(self, seeds: Iterator[int], runs_per_seed: int) -> Sequence[int | str]:
         """Return the samples under a shared seed, of which these seeds are drawn."""
         return list(itertools.islice(seeds, runs_per_seed))
 
-    def sample_of(self, run: Run) -> dict[str, Json]:
+    def sample_of(self, run: Run) -> str:
         """Name the sample of a run."""
-        return {"sample_seed": run.sample_seed}
+        return f"sample_seed={run.sample_seed}"
 
     def labels(self, mdp: TabularMDP | None) -> Labels:
         """Return the names of states and actions, as far as they are known."""
@@ -176,19 +151,9 @@ class Evidence(ABC):
         """Return how often two runs agree."""
         return measure(level, outputs, runs_per_seed, confidence)
 
-    def measure_states(
-        self, policies: Mapping[str, NDArray[Any]], outputs: Outputs, runs_per_seed: int, confidence: float
-    ) -> StateAgreement:
-        """Return how often two runs agree in every state."""
-        return measure_states(policies, outputs, runs_per_seed, confidence)
-
     def uniform_return(self, quantile: float) -> Estimate | None:
         """Return what the uniform policy earns, with an error of so many standard errors; None: nobody knows."""
         return None
-
-    def parts(self, spec: AuditSpec) -> tuple[Source, Algorithm]:
-        """Build the problem and the algorithm, where ids tell them."""
-        raise InvalidInput("audit: the spec of this audit does not hold what makes its runs. Call audit with that.")
 
 
 @dataclass(frozen=True)
@@ -202,10 +167,6 @@ class FreshSamples(Evidence):
         """The sampler."""
         return self.sampler
 
-    def parts(self, spec: AuditSpec) -> tuple[Source, Algorithm]:
-        """Build the problem and the algorithm."""
-        return build(spec.problem), build(spec.algorithm)
-
 
 @dataclass(frozen=True)
 class SeveralLogs(Evidence):
@@ -215,7 +176,11 @@ class SeveralLogs(Evidence):
     logs: Logs = field(default_factory=lambda: Logs((), (), ()))
 
     noun: ClassVar[str] = "log"
-    judges_constants: ClassVar[bool] = False
+    pairs: ClassVar[str] = "comparisons of two logs"
+    advice: ClassVar[Mapping[str, str]] = {
+        "not met": "diagnose a log to see its fragile states, and use a rule such as affordable.",
+        "undecided": "add logs of the same process.",
+    }
 
     @property
     def drawn_by(self) -> None:
@@ -230,14 +195,39 @@ class SeveralLogs(Evidence):
         """Return the digests of the logs."""
         return self.logs.digests
 
-    def sample_of(self, run: Run) -> dict[str, Json]:
+    def sample_of(self, run: Run) -> str:
         """Name the log of a run."""
-        return {"log": self.logs.name_of(run)}
+        return brief(self.logs.name_of(run), _NAME)
 
     @property
     def differ(self) -> bool:
         """Whether some of them come from different processes, as far as a test can tell."""
         return self.logs.differ
+
+    @property
+    def process(self) -> str:
+        """Whether the logs come from one process, as far as a test can tell."""
+        logs, pairs = self.logs, f"{plural(self.logs.compared, 'pair')} of logs"
+        if not logs.compared:
+            return "Whether these logs come from one process is not known: no two share an action with enough rows."
+        if not logs.differ:
+            return f"No difference between the logs was found ({pairs} compared). A small one may be there."
+        pair = logs.pairs[0]
+        return (
+            f"THE LOGS COME FROM DIFFERENT PROCESSES: {logs.differing} of {pairs} differ by more than chance, above "
+            f"all {brief(logs.names[pair.one], _NAME)} and {brief(logs.names[pair.two], _NAME)} "
+            f"({p_value(pair.p_value)}) after action {brief(pair.action, _NAME)} in state {brief(pair.state, _NAME)}. "
+            f"So their decisions show nothing about replicability. A false alarm comes in {percent(logs.alarm)} of "
+            "audits."
+        )
+
+    @property
+    def subject(self) -> str:
+        """The logs and their sizes."""
+        sizes = zip(self.logs.names, self.logs.rows, strict=True)
+        names = [f"{brief(name, _NAME)} ({plural(rows, 'row')})" for name, rows in sizes]
+        others = [f"{len(names) - _LOGS} more"] if len(names) > _LOGS else []
+        return f"{plural(len(names), 'log')}: {', '.join(names[:_LOGS] + others)}"
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -252,12 +242,6 @@ class SeveralLogs(Evidence):
         """Return how often two logs agree."""
         return measure_logs(level, outputs, runs_per_seed, confidence)
 
-    def measure_states(
-        self, policies: Mapping[str, NDArray[Any]], outputs: Outputs, runs_per_seed: int, confidence: float
-    ) -> StateAgreement:
-        """Return how often two logs agree in every state."""
-        return measure_states_of_logs(policies, outputs, runs_per_seed, confidence)
-
 
 @dataclass(frozen=True)
 class TrainingCode(Evidence):
@@ -269,7 +253,7 @@ class TrainingCode(Evidence):
     """
 
     shared: str = "what train draws from shared_seed"
-    fresh: str = DRAWN_BY_TRAIN
+    fresh: str = "what train draws from sample_seed"
     stale: str = ""
     evaluate: str | None = None
     uniform: float | None = None
@@ -278,6 +262,9 @@ class TrainingCode(Evidence):
     delta: float = 0.0
 
     seeds_end: ClassVar[int] = 2**32  # NumPy and PyTorch take seeds below it
+    advice: ClassVar[Mapping[str, str]] = {
+        "not met": "train on more data, or draw more of the training from the shared seed."
+    }
 
     @property
     def drawn_by(self) -> str:
@@ -285,20 +272,9 @@ class TrainingCode(Evidence):
         return OWN
 
     @property
-    def unchecked(self) -> bool:
-        """Whether only the code itself says that its data come from the sample seed."""
-        return self.fresh == DRAWN_BY_TRAIN and not self.stale
-
-    @property
     def promised(self) -> PromisedLoss | None:
         """The loss that was asked for."""
         return None if self.epsilon is None else PromisedLoss(self.epsilon, self.delta, "worst")
-
-    @property
-    def questions(self) -> tuple[object, ...]:
-        """The returns and losses that are asked about."""
-        asked = (self.evaluate, self.uniform, self.epsilon)
-        return () if asked == (None, None, None) else (*asked, self.uniform_error, self.delta)
 
     def uniform_return(self, quantile: float) -> Estimate | None:
         """Return what the uniform policy earns, where that is known."""
@@ -334,13 +310,12 @@ class AuditSpec(Displayed):
     rho, require : float or None
         What is promised: two runs differ with at most this probability; and the agreement that is asked for at
         ``level``. "policy": of runs without one, about the last level that they have.
-    code : str or None
-        The digest of the source of somebody's own code, where it can be seen. Another one under the same version is a
-        warning; an equal one grants nothing.
+    foreign : bool
+        Whether somebody's own code makes the runs: it may keep something from one call to the next.
     evidence : FreshSamples, SeveralLogs or TrainingCode
         Where samples come from.
     job : Job or None
-        What makes the runs where no id rebuilds it: somebody's own arrays, simulator or code. No part of the spec.
+        What makes the runs. No part of the spec: an audit that is read from a store has none.
     """
 
     problem: ObjectSpec
@@ -352,7 +327,7 @@ class AuditSpec(Displayed):
     rho: float | None = None
     require: float | None = None
     level: str = "policy"
-    code: str | None = None
+    foreign: bool = False
     evidence: FreshSamples | SeveralLogs | TrainingCode = FreshSamples()
     job: Job | None = field(default=None, compare=False, repr=False)
 
@@ -378,11 +353,6 @@ class AuditSpec(Displayed):
         return RunFamily(self.problem, self.algorithm, self.evidence.drawn_by)
 
     @property
-    def may_remember(self) -> bool:
-        """Whether somebody's own code makes the runs: it may keep something from one call to the next."""
-        return self.code is not None or self.evidence.drawn_by == OWN
-
-    @property
     def n_seeds(self) -> int:
         """How many shared seeds there are, J."""
         return self.shared_seeds if isinstance(self.shared_seeds, int) else len(self.shared_seeds)
@@ -395,13 +365,9 @@ class AuditSpec(Displayed):
     @cached_property
     def seeds(self) -> tuple[int, ...]:
         """The J shared seeds."""
-        return tuple(self.each_seed())
-
-    def each_seed(self) -> Iterator[int]:
-        """Yield the shared seeds one by one: there may be very many."""
         if isinstance(self.shared_seeds, tuple):
-            return iter(self.shared_seeds)
-        return itertools.islice(self._derived("shared", self.seed), self.shared_seeds)
+            return self.shared_seeds
+        return tuple(itertools.islice(self._derived("shared", self.seed), self.shared_seeds))
 
     def samples(self, shared_seed: int) -> Sequence[int | str]:
         """Return the samples under a shared seed: the seeds of those that are drawn, the digests of recorded ones."""
@@ -416,31 +382,10 @@ class AuditSpec(Displayed):
                 yielded.add(seed)
                 yield seed
 
-    def _samples_alike(self, other: AuditSpec) -> bool:
-        """Whether the runs of both under one shared seed are the same, as far as both have them."""
-        samples = [(spec.family, spec.seed, spec.evidence.basis) for spec in (self, other)]
-        return samples[0] == samples[1]
-
-    def first(self, n_seeds: int) -> AuditSpec:
-        """Return the audit of the first shared seeds alone."""
-        seeds = n_seeds if isinstance(self.shared_seeds, int) else self.shared_seeds[:n_seeds]
-        return replace(self, shared_seeds=seeds)
-
-    def begins(self, other: AuditSpec) -> bool:
-        """Whether the shared seeds of this audit are the first of the other's."""
-        if isinstance(self.shared_seeds, int) and isinstance(other.shared_seeds, int):
-            return self.n_seeds <= other.n_seeds
-        return self.n_seeds <= other.n_seeds and self.seeds == tuple(itertools.islice(other.each_seed(), self.n_seeds))
-
-    def contains(self, other: AuditSpec) -> bool:
-        """Whether this audit makes all runs of another one."""
-        return self.runs_per_seed >= other.runs_per_seed and self._samples_alike(other) and other.begins(self)
-
-    def answers(self, other: AuditSpec) -> bool:
-        """Whether this audit makes all runs of another one, and asks what that one asks."""
-        same_level = other.require is None or (other.require, other.level) == (self.require, self.level)
-        same_questions = other.evidence.questions in ((), self.evidence.questions)
-        return same_level and same_questions and self.contains(other)
+    @property
+    def samples_of(self) -> tuple[RunFamily, int, object]:
+        """Equal for two audits whose runs under one shared seed are the same, as far as both have them."""
+        return self.family, self.seed, self.evidence.basis
 
     def picks_from(self, other: AuditSpec) -> bool:
         """Whether it takes some shared seeds of another audit and leaves out earlier ones.
@@ -448,9 +393,10 @@ class AuditSpec(Displayed):
         Nobody knew the runs of a seed when an audit first asked for it in its order. Seeds chosen later, among those
         whose runs are known, show nothing.
         """
-        if not self._samples_alike(other) or self.begins(other) or other.begins(self):
+        if self.samples_of != other.samples_of or set(self.seeds).isdisjoint(other.seeds):
             return False
-        return not set(self.seeds).isdisjoint(other.each_seed())
+        n = min(self.n_seeds, other.n_seeds)
+        return self.seeds[:n] != other.seeds[:n]
 
     @property
     def runs(self) -> list[RunSpec]:

@@ -14,22 +14,23 @@ Where there is one shared seed only, it rests on its runs, and is about this see
 two runs differ. It is refuted where the interval that holds at every look lies above that. A run that failed, or claims
 nothing, is not held against a claim. What is asymptotic says nothing of any run.
 
-*Doubts.* An agreement of 1 is worth nothing if no data were fresh, if every policy takes one action everywhere, or if
-the runs have learned nothing. Each doubt is a sentence; they are shown before everything else.
+*Doubts.* An agreement of 1 is worth nothing if no data were fresh, or if the runs have learned nothing. Each doubt is a
+sentence; they are shown before everything else.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.audit.agreement import Estimate, OutputClass, every_look
+from replicable_rl.audit.agreement import Estimate, every_look
 from replicable_rl.audit.evidence import AuditSpec
+from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning import evaluate_policy, gain, optimal_values
 from replicable_rl.problem.table import TabularMDP
@@ -44,7 +45,7 @@ from replicable_rl.runs import (
     Run,
     asks_for_nothing,
 )
-from replicable_rl.wording import described, number, plural, sentence, short_repr
+from replicable_rl.wording import number, sentence, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
 RETURNS = "measured return"  # of a run's history: the returns of its episodes
 _ROUNDED = 1e-12
 _JUDGED = ("proved", "stated")  # kinds of claims
-_MANY = 2_000  # distinct policies that are looked at one by one
 _LARGE = 20_000  # states of a problem that is planned for its uniform policy
 
 
@@ -82,15 +82,15 @@ class PolicyValue:
 
 
 def policy_values(
-    mdp: TabularMDP, classes: Sequence[OutputClass], policies: Mapping[str, Any], span: float
+    mdp: TabularMDP, classes: Mapping[str, int], policies: Mapping[str, Any], span: float
 ) -> tuple[PolicyValue, ...]:
     """Return what each class of policies is worth; losses are normalised by ``span``."""
     best, values = optimal_values(mdp), []
-    for same in classes:
-        worth = evaluate_policy(mdp, policies[same.fingerprint])
+    for fingerprint, runs in classes.items():
+        worth = evaluate_policy(mdp, policies[fingerprint])
         lacking = np.maximum(best.value - worth.value, 0.0)
         loss, worst, error = float(mdp.initial @ lacking), float(lacking.max()) / span, best.error + worth.error
-        values.append(PolicyValue(same.fingerprint, same.runs, worth.expected_return, loss, worst, error, error / span))
+        values.append(PolicyValue(fingerprint, runs, worth.expected_return, loss, worst, error, error / span))
     return tuple(values)
 
 
@@ -181,65 +181,36 @@ class Returns:
     ----------
     mean : Estimate
         Over all runs, with an approximate interval (Student's t over the shared seeds).
-    per_run : tuple of Estimate or None
-        Of every run, in the order of ``result.runs``; None for one that failed. The interval is over its episodes;
-        where it has one episode only, nothing is known of its error and the ends are infinite.
-    per_seed : (J,) floats
-        The mean under every shared seed; NaN where all of its runs failed.
-    episodes : int
-        How many returns were measured in all.
+    per_run : tuple of float or None
+        The mean over the episodes of every run, in the order of ``result.runs``; None for one that failed.
     uniform : Estimate or None
         What the uniform policy earns, where that is known.
     """
 
     mean: Estimate
-    per_run: tuple[Estimate | None, ...]
-    per_seed: NDArray[np.float64]
-    episodes: int
+    per_run: tuple[float | None, ...]
     uniform: Estimate | None = None
 
-    def __repr__(self) -> str:
-        ends = f"{number(self.mean.low)} to {number(self.mean.high)}"
-        return described(self, f"mean {number(float(self.mean))} ({ends}), {plural(self.episodes, 'episode')}")
+    __repr__ = short_repr
 
-    @property
-    def lowest(self) -> float:
-        """The lowest return of a run."""
-        return min(float(run) for run in self.per_run if run is not None)
-
-    @property
-    def highest(self) -> float:
-        """The highest return of a run."""
-        return max(float(run) for run in self.per_run if run is not None)
-
-    @property
-    def beat_uniform(self) -> bool | None:
-        """Whether the mean is shown to be above what the uniform policy earns; None where that is not known."""
-        if self.uniform is None:
-            return None
-        mean, uniform = float(self.mean), float(self.uniform)
-        half = math.hypot(mean - self.mean.low, self.uniform.high - uniform)
-        rounding = _ROUNDED * max(abs(mean), abs(uniform))  # a mean of equal returns need not be that return
-        return bool(mean - uniform > half + rounding)
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form; ends of an interval that nobody knows are null."""
+        mean = {name: value if math.isfinite(value) else None for name, value in self.mean.to_json().items()}
+        uniform = None if self.uniform is None else self.uniform.to_json()
+        return {"mean": mean, "per_run": list(self.per_run), "uniform": uniform}
 
 
 def measure_returns(runs: Sequence[Run], spec: AuditSpec) -> Returns | None:
     """Return what the runs earned; None where nobody measured it."""
-    episodes = [np.asarray(run.history[RETURNS]) if RETURNS in run.history else None for run in runs]
-    measured = [returns for returns in episodes if returns is not None]
-    if not measured:
+    means = np.array([np.mean(run.history[RETURNS]) if RETURNS in run.history else np.nan for run in runs])
+    known = ~np.isnan(means)
+    if not known.any():
         return None
-    means = np.array([np.nan if returns is None else returns.mean() for returns in episodes])
     groups = means.reshape(-1, spec.runs_per_seed)
-    per_seed = np.full(len(groups), np.nan)
     whole = ~np.isnan(groups).all(axis=1)
-    per_seed[whole] = np.nanmean(groups[whole], axis=1)
-    independent = per_seed[whole] if len(groups) > 1 else means[~np.isnan(means)]
     return Returns(
-        mean_with_interval(independent, spec.confidence),
-        tuple(None if returns is None else mean_with_interval(returns, spec.confidence) for returns in episodes),
-        per_seed,
-        sum(returns.size for returns in measured),
+        mean_with_interval(np.nanmean(groups[whole], axis=1) if len(groups) > 1 else means[known], spec.confidence),
+        tuple(float(mean) if is_known else None for mean, is_known in zip(means, known, strict=True)),
         spec.evidence.uniform_return(_quantile(10**9, spec.confidence)),  # of very many episodes
     )
 
@@ -336,14 +307,7 @@ def _error(mdp: TabularMDP, q: NDArray[np.float64]) -> float:
 
 def doubts(result: AuditResult) -> Iterator[str]:
     """Yield what there is to doubt, the gravest first."""
-    sentences = (
-        _not_repeatable(result),
-        result.unsampled,
-        suspicion(result),
-        _constant(result),
-        _no_better(result),
-    )
-    yield from filter(None, sentences)
+    yield from filter(None, (_not_repeatable(result), result.unsampled, _no_better(result)))
 
 
 def nothing_fresh(result: AuditResult) -> str:
@@ -355,16 +319,8 @@ def nothing_fresh(result: AuditResult) -> str:
 
 def unsampled(result: AuditResult) -> str:
     """Say that nothing was fresh, so that no agreement is shown; '' where something was, or may have been."""
-    why, prints = nothing_fresh(result), [run for run in result.runs if run.error is None]
-    if not why:
-        return ""
-    under_one_seed: dict[int, Mapping[str, str]] = {}
-    if all(under_one_seed.setdefault(run.shared_seed, run.fingerprints) == run.fingerprints for run in prints):
-        return f"Nothing was fresh, for {why}: agreement says nothing about other samples here."
-    return (
-        f"The data were not fresh, for {why}. Runs differ for another reason, such as randomness without a seed, so "
-        "agreement says nothing about other samples here."
-    )
+    why = nothing_fresh(result)
+    return f"Nothing was fresh, for {why}: agreement says nothing about other samples here." if why else ""
 
 
 def unrepeated(result: AuditResult) -> str:
@@ -373,13 +329,13 @@ def unrepeated(result: AuditResult) -> str:
     for repeat in result.repeats:
         if repeat.same is False and repeat.run in runs:
             run = runs[repeat.run]
-            which = repeat.why or f"shared seed {run.shared_seed}, {result.sample_text(run)}"
+            which = repeat.why or f"shared seed {run.shared_seed}, {result.evidence.sample_of(run)}"
             return (
                 "The same seeds gave other results: a run was made again, in a fresh process, and came out otherwise "
                 f"({which}). The code keeps something from earlier calls, or depends on what has no seed, such as "
                 "threads, a GPU or the clock. So agreement is neither shown nor refuted."
             )
-    if not result.spec.may_remember or not runs or any(repeat.run in runs for repeat in result.repeats):
+    if not result.spec.foreign or not runs or any(repeat.run in runs for repeat in result.repeats):
         return ""
     return (
         "No run was made again in a fresh process, so nobody knows whether the code keeps something from earlier "
@@ -399,42 +355,17 @@ def _not_repeatable(result: AuditResult) -> str:
     )
 
 
-def suspicion(result: AuditResult) -> str:
-    """Say that runs of training code are identical in more than their actions; '' where they are not.
-
-    Rounding does that, and so does a seed that is not used: nobody but the author can tell.
-    """
-    finer = [level for level in result.levels if level != "policy"]
-    same = all(agreement.same == agreement.pairs for agreement in result.agreements.values())
-    if not result.evidence.unchecked or not finer or not same or result.unsampled:
-        return ""
-    return f"All pairs are identical, {finer[0]} and all: check that train draws its data from sample_seed."
-
-
-def _constant(result: AuditResult) -> str:
-    """Say that every policy takes one action everywhere; where losses are known, they tell what that is worth."""
-    if result.mdp is not None or not result.evidence.judges_constants or "policy" not in result.levels:
-        return ""
-    if len(result.classes("policy")) > _MANY:
-        return ""
-    policies = list(result.outputs("policy").values())
-    if any(len(policy) < 2 or not (policy == policy[:1]).all() for policy in policies):
-        return ""
-    places = f"{len(policies[0])} {result.place}s"
-    different = len(policies) > 1
-    actions = "one action, though not always the same one," if different else "one and the same action"
-    agree = "agree everywhere or nowhere, and" if different else "agree although they"
-    return f"Every run takes {actions} in all {places}: such policies {agree} may have learned nothing."
-
-
 def _no_better(result: AuditResult) -> str:
     """Say that the runs earn no more than the uniform policy: exactly where the problem is known, or as measured."""
     measured = result.returns
-    if measured is not None and measured.uniform is not None and not measured.beat_uniform:
+    if measured is not None and measured.uniform is not None:
         mean, uniform = float(measured.mean), float(measured.uniform)
-        how = "are no better than" if mean <= uniform else "are not shown to be better than"
-        return f"The returns {how} those of the uniform policy: {number(mean)} against {number(uniform)}."
-    if result.mdp is None or result.mdp.n_states > _LARGE or result.policies is None or len(result.policies) > _MANY:
+        half = math.hypot(mean - measured.mean.low, measured.uniform.high - uniform)
+        rounding = _ROUNDED * max(abs(mean), abs(uniform))  # a mean of equal returns need not be that return
+        if mean - uniform <= half + rounding:
+            how = "are no better than" if mean <= uniform else "are not shown to be better than"
+            return f"The returns {how} those of the uniform policy: {number(mean)} against {number(uniform)}."
+    if result.mdp is None or result.mdp.n_states > _LARGE or result.policies is None:
         return ""
     policy = evaluate_policy(result.mdp, result.mdp.support.uniform())
     best = float(result.mdp.initial @ optimal_values(result.mdp).value)
@@ -445,12 +376,3 @@ def _no_better(result: AuditResult) -> str:
         return ""  # better, or there is nothing to be learned
     start = "The policies are no better than the uniform one: they return"
     return f"{start} {number(average)} on average, and it returns {number(policy.expected_return)}."
-
-
-def versions(runs: Sequence[Run]) -> list[tuple[Mapping[str, str], int]]:
-    """Return what the runs were made with, and how many with each, the most common first."""
-    by_id = {id(run.made_with): run.made_with for run in runs}  # nearly all have the same object
-    numbers: Counter[tuple[tuple[str, str], ...]] = Counter()
-    for number_of, count in Counter(id(run.made_with) for run in runs).items():
-        numbers[tuple(sorted(by_id[number_of].items()))] += count
-    return [(dict(by), count) for by, count in sorted(numbers.items(), key=lambda pair: (-pair[1], pair[0]))]

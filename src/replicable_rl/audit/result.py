@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from replicable_rl.audit.agreement import (
-    Agreement,
-    OutputClass,
-    StateAgreement,
-    classes_of,
-)
+from replicable_rl.audit.agreement import Agreement, StateAgreement, measure_states
 from replicable_rl.audit.document import document_of
-from replicable_rl.audit.evidence import AuditSpec, Evidence, Repeat, SeveralLogs
+from replicable_rl.audit.evidence import AuditSpec, Evidence, Repeat
 from replicable_rl.audit.judging import (
     Accuracy,
     PolicyValue,
@@ -33,11 +26,8 @@ from replicable_rl.audit.judging import (
     unrepeated,
     unsampled,
 )
-from replicable_rl.audit.rows import json_of
-from replicable_rl.canonical import Json
+from replicable_rl.canonical import Json, to_json
 from replicable_rl.errors import InvalidInput, check_in_open_interval
-from replicable_rl.files import write_csv
-from replicable_rl.logs import Logs
 from replicable_rl.problem.table import Labels, TabularMDP
 from replicable_rl.report import Block, Documented
 from replicable_rl.runs import OWN, Claim, Claims, LibraryClaim, ObjectSpec, Run, in_order, level_of, usual_level
@@ -77,6 +67,7 @@ class AuditResult(Documented):
     mdp: TabularMDP | None = None
     probe: Any = None
     repeats: tuple[Repeat, ...] = ()
+    _outputs: dict[str, dict[str, Any]] = field(default_factory=dict, init=False, repr=False)  # by level
 
     @property
     def problem(self) -> ObjectSpec:
@@ -97,11 +88,6 @@ class AuditResult(Documented):
     def evidence(self) -> Evidence:
         """Where samples come from: fresh ones, logs, or training code."""
         return self.spec.evidence
-
-    @property
-    def logs(self) -> Logs | None:
-        """The logs; None where samples were drawn."""
-        return self.evidence.logs if isinstance(self.evidence, SeveralLogs) else None
 
     @property
     def labels(self) -> Labels:
@@ -136,7 +122,7 @@ class AuditResult(Documented):
         return {level: self.evidence.measure(level, self.prints(level), R, confidence) for level in self.levels}
 
     def agreement(self, level: str | None = None) -> Agreement:
-        """Return pairwise agreement, intervals and shares at a level; None: the policy, or the last level there is.
+        """Return pairwise agreement, its interval and shares at a level; None: the policy, or the last level there is.
 
         >>> import replicable_rl as rr
         >>> result = rr.audit(rr.make("two-goals-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2), shared_seeds=20)
@@ -148,17 +134,23 @@ class AuditResult(Documented):
     def meets(self, required: float, level: str | None = None) -> bool | None:
         """Whether the agreement is at least ``required``: None where the runs cannot tell.
 
-        It goes by the interval that holds at every look, so an audit may be extended until it tells; and where
+        The interval holds at every look, so an audit may be extended until it tells. Where
         nothing was sampled, no agreement is shown. Logs of different processes show nothing either way, and nor does
         code to which the same seeds give other results: the interval needs runs that depend on their seeds alone.
         """
         required = check_in_open_interval("meets", "required", required)
-        agreement = self.agreement(level).every_look
+        agreement = self.agreement(level)
         if self.evidence.differ or self.unrepeated:
             return None
         if agreement.low >= required:
             return None if self.unsampled else True
         return False if agreement.high < required else None
+
+    def required(self, level: str) -> float | None:
+        """Return the agreement that is asked for at a level, or else promised, 1 − ρ; None where there is neither."""
+        if self.spec.require is not None and level == self.level:
+            return self.spec.require
+        return None if self.rho is None else min(1.0 - self.rho, math.nextafter(1.0, 0.0))
 
     def verdict(self, level: str | None = None) -> bool | None:
         """Whether what was required, or else promised, is shown: agreement, and losses where they are known.
@@ -174,28 +166,13 @@ class AuditResult(Documented):
         """
         level = self.level if level is None else level
         required = self.required(level)
-        if required is None or level not in self.levels:
-            return False if self.refuted else None
-        return self.judged(required, level)
-
-    def required(self, level: str) -> float | None:
-        """Return the agreement that is asked for at a level, or else promised; None where there is neither."""
-        if self.spec.require is not None and level == self.level:
-            return self.spec.require
-        return None if self.rho is None else min(1.0 - self.rho, float(np.nextafter(1.0, 0.0)))
-
-    def judged(self, required: float, level: str | None = None) -> bool | None:
-        """Whether the agreement is at least ``required`` (:meth:`meets`), no loss is too large and no claim refuted."""
         if self.refuted:
             return False
-        losses = self.accuracy.met if self.accuracy is not None else None if self.loss_not_judged else True
+        if required is None or level not in self.levels:
+            return None
+        losses = self.accuracy.met if self.accuracy is not None else None if self.evidence.promised else True
         both = self.meets(required, level), losses
         return False if False in both else None if None in both else True
-
-    @property
-    def loss_not_judged(self) -> bool:
-        """Whether a loss was asked about that is not known here, such as in a store without the table."""
-        return self.evidence.promised is not None and self.accuracy is None
 
     @cached_property
     def accuracy(self) -> Accuracy | None:
@@ -228,7 +205,7 @@ class AuditResult(Documented):
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """Which claims are refuted or empty, and why the numbers may say nothing: nothing was sampled or learned."""
-        return (*filter(None, [self.unrepeated]), *self.refuted, *filter(None, [self.asks_for_nothing]), *doubts(self))
+        return tuple(filter(None, (self.unrepeated, *self.refuted, self.asks_for_nothing, *doubts(self))))
 
     @cached_property
     def unrepeated(self) -> str:
@@ -246,14 +223,8 @@ class AuditResult(Documented):
         why = nothing_fresh(self)
         return f"nothing, for {why}" if why else self.evidence.fresh
 
-    def sample_text(self, run: Run) -> str:
-        """Name the sample of a run, such as "sample_seed=7"."""
-        return ", ".join(f"{name}={value}" for name, value in self.evidence.sample_of(run).items())
-
     def claim(self, level: str | None = None) -> Claim:
         """Return what was measured about a second run, as a claim.
-
-        Its interval is the one that holds at every look.
 
         >>> import replicable_rl as rr
         >>> result = rr.audit(rr.make("two-goals-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2), shared_seeds=20)
@@ -264,32 +235,29 @@ class AuditResult(Documented):
         pairs, caveat = f"{agreement.same} of {agreement.pairs} pairs", self.unrepeated or self.unsampled
         text = f"two runs have the same {agreement.level} in {pairs}, agreement {agreement.every_look}"
         text += f" ({caveat.rstrip('.')})" if caveat else ""
-        bound, conditions = 1.0 - agreement.every_look.low, self.evidence.conditions
+        bound, conditions = 1.0 - agreement.low, self.evidence.conditions
         claim = LibraryClaim("replicability", "measured", text, bound, "audit", 0.0, agreement.level, conditions)
-        return Claims((claim,)).told(estimated=self._estimated).made[0]
-
-    @property
-    def _estimated(self) -> bool:
-        """Whether the problem was itself estimated from data."""
         by_job = self.spec.job is not None and self.spec.job.estimated
         by_table = self.mdp is not None and self.mdp.trust.estimated
-        return by_job or by_table or self.problem.params.get("estimated") is True
+        estimated = by_job or by_table or self.problem.params.get("estimated") is True
+        return Claims((claim,)).told(estimated=estimated).made[0]
 
-    def classes(self, level: str | None = None) -> tuple[OutputClass, ...]:
-        """Return the classes of identical outputs over all shared seeds, largest first."""
-        key = "classes", self._check_level(level)
-        if key not in self._cache:
-            self._cache[key] = classes_of(self.prints(key[1]), self.spec.runs_per_seed)
-        classes: tuple[OutputClass, ...] = self._cache[key]
-        return classes
+    def classes(self, level: str | None = None) -> dict[str, int]:
+        """Return the fingerprints of different outputs with the number of their runs, most common first."""
+        return self._classes[self._check_level(level)]
+
+    @cached_property
+    def _classes(self) -> dict[str, dict[str, int]]:
+        runs = {level: Counter(filter(None, self.prints(level))) for level in self.levels}
+        return {level: dict(sorted(runs[level].items(), key=lambda pair: (-pair[1], pair[0]))) for level in runs}
 
     @cached_property
     def states(self) -> StateAgreement:
         """Agreement of the action in every state (or observation of the probe set)."""
-        R, confidence, policies = self.spec.runs_per_seed, self.spec.confidence, self.outputs("policy")
+        policies = self.outputs("policy")
         if len({policy.shape for policy in policies.values()}) > 1:
             raise InvalidInput("audit: the runs returned policies of several shapes, so states cannot be compared.")
-        return self.evidence.measure_states(policies, self.prints("policy"), R, confidence)
+        return measure_states(policies, self.prints("policy"), self.spec.runs_per_seed)
 
     def actions(self, state: int) -> dict[Any, int]:
         """Return which actions the runs take in a state, and how many runs take each.
@@ -299,11 +267,11 @@ class AuditResult(Documented):
         >>> sum(result.actions(0).values())
         40
         """
-        runs: Counter[Any] = Counter()
-        for same in self.classes("policy"):
-            action = self.outputs("policy")[same.fingerprint][state]
-            runs[tuple(action.tolist()) if action.ndim else action.item()] += same.runs
-        return dict(sorted(runs.items(), key=lambda pair: (-pair[1], pair[0])))
+        numbers: Counter[Any] = Counter()
+        for fingerprint, runs in self.classes("policy").items():
+            action = self.outputs("policy")[fingerprint][state]
+            numbers[tuple(action.tolist()) if action.ndim else action.item()] += runs
+        return dict(sorted(numbers.items(), key=lambda pair: (-pair[1], pair[0])))
 
     @cached_property
     def policies(self) -> tuple[PolicyValue, ...] | None:
@@ -315,21 +283,15 @@ class AuditResult(Documented):
     @property
     def span(self) -> float:
         """How far values of the problem can be apart: what losses are divided by."""
-        low, high = (0.0, 0.0) if self.mdp is None else self.mdp.reward_range
-        return (high - low) / (1.0 - (0.0 if self.mdp is None else self.mdp.gamma)) or 1.0
-
-    @property
-    def samples(self) -> int | None:
-        """Samples drawn by all runs together; None where the training code does not report them."""
-        drawn = [run.samples for run in self.runs if run.error is None]
-        return None if not drawn or None in drawn else sum(n for n in drawn if n is not None)
+        if self.mdp is None:
+            return 1.0
+        low, high = self.mdp.reward_range
+        return (high - low) / (1.0 - self.mdp.gamma) or 1.0
 
     @property
     def seconds(self) -> float:
         """Time of all runs together, where they ran; the one number that a repetition changes."""
         return sum(run.seconds for run in self.runs)
-
-    # --- out of here -----------------------------------------------------------------------------
 
     def document(self) -> list[Block]:
         """Return the agreement, the verdict, the states that differ, and advice; what few readers need is a detail."""
@@ -342,58 +304,53 @@ class AuditResult(Documented):
         subject = brief(f"{self.problem.text}, {self.algorithm.text}", 200)
         return described(self, f"{subject}: {size}; {', '.join(levels) or nothing}")
 
-    def to_json(self, *, timing: bool = False) -> dict[str, Json]:
-        """Return everything found as JSON; the time, which no repetition repeats, only when asked for."""
-        return json_of(self, timing=timing)
+    def to_json(self) -> dict[str, Json]:
+        """Return what the audit found as JSON; seeds are texts, for they may pass 2**53."""
+        data: dict[str, Json] = {
+            "format": "replicable-rl audit",
+            "version": 1,
+            **to_json(self.spec),
+            "shared_seeds": [str(seed) for seed in self.spec.seeds],
+            "runs": {"asked": self.runs_asked, "there": len(self.runs)},
+            "level": self.level,
+            "verdict": self.verdict(),
+            "warnings": list(self.warnings),
+            "returns": None if self.returns is None else self.returns.to_json(),
+            "accuracy": None if self.accuracy is None else to_json(self.accuracy) | {"met": self.accuracy.met},
+            "levels": {level: self._level_json(level) for level in self.levels},
+            "failures": [
+                {"run": run.key, "shared_seed": str(run.shared_seed), "sample": self.evidence.sample_of(run)}
+                | {"error": run.error}
+                for run in self.failures
+            ],
+        }
+        if "policy" in self.levels:
+            states = self.states.differing.tolist()
+            data["states"] = [
+                {"state": state, "agreement": float(self.states.per_state[state])}
+                | {"actions": [[action, runs] for action, runs in self.actions(state).items()]}
+                for state in states
+            ]
+            data["policies"] = None if self.policies is None else [asdict(policy) for policy in self.policies]
+        return data
 
-    def rows(self, *, timing: bool = False) -> list[dict[str, Json]]:
-        """Return one row for every run: seeds, fingerprints, samples, status, return and loss.
-
-        ``return`` and ``loss`` are exact, where the problem is known; ``measured_return`` and the ends of its interval
-        are what ``evaluate`` saw.
-        """
-        values = {policy.fingerprint: policy for policy in self.policies or ()}
-        rows = []
-        for i, run in enumerate(self.runs):
-            row: dict[str, Json] = {"shared_seed": run.shared_seed, **self.evidence.sample_of(run)}
-            row |= {level: run.fingerprints.get(level) for level in self.levels}
-            row |= {"samples": run.samples, "status": None if run.status is None else run.status.code.value}
-            if values:
-                policy = values.get(run.fingerprints.get("policy", ""))
-                row |= {"return": policy and policy.expected_return, "loss": policy and policy.loss}
-            if self.returns is not None:
-                mean = self.returns.per_run[i]
-                low, high = (None, None) if mean is None or not np.isfinite(mean.low) else (mean.low, mean.high)
-                row |= {"measured_return": mean and mean.estimate, "measured_low": low, "measured_high": high}
-            row |= {"error": run.error, "run": run.key}
-            rows.append(row | {"seconds": run.seconds} if timing else row)
-        return rows
-
-    def to_csv(self, path: str | os.PathLike[str], *, timing: bool = False) -> None:
-        """Write :meth:`rows` to a file, whole or not at all."""
-        write_csv(path, self.rows(timing=timing))
-
-    # --- inside ----------------------------------------------------------------------------------
-
-    @cached_property
-    def _cache(self) -> dict[tuple[str, str], Any]:  # of very many runs it takes long to compute it again
-        return {}
+    def _level_json(self, level: str) -> dict[str, Json]:
+        agreement = self.agreement(level)
+        names = ("same", "pairs", "modal_share", "unique_share", "independent")
+        numbers = {name: vars(agreement)[name] for name in names}
+        return {"agreement": agreement.every_look.to_json(), **numbers, "classes": self.classes(level)}
 
     def outputs(self, level: str | None = None) -> dict[str, Any]:
         """Return every distinct output at a level by its fingerprint."""
-        key = "outputs", self._check_level(level)
-        if key not in self._cache:
-            self._cache[key] = self.store.outputs(key[1], [same.fingerprint for same in self.classes(level)])
-        outputs: dict[str, Any] = self._cache[key]
-        return outputs
+        level = self._check_level(level)
+        if level not in self._outputs:
+            self._outputs[level] = self.store.outputs(level, list(self.classes(level)))
+        return self._outputs[level]
 
     def prints(self, level: str | None = None) -> list[str | None]:
         """Return the fingerprint of every run at a level; None where it failed."""
-        key = "prints", self._check_level(level)
-        if key not in self._cache:
-            self._cache[key] = [run.fingerprints.get(key[1]) for run in self.runs]
-        prints: list[str | None] = self._cache[key]
-        return prints
+        level = self._check_level(level)
+        return [run.fingerprints.get(level) for run in self.runs]
 
     def _check_level(self, level: str | None) -> str:
         level = usual_level(self.levels) if level is None else level

@@ -1,8 +1,16 @@
-"""Making runs: in chunks that end after a fraction of a second, here or on joblib's workers.
+"""Making runs: in chunks that end after a fraction of a second, here or on joblib's workers; and making a few again.
 
 A chunk goes to a worker with many runs and comes back with those that it made in time; the others go back into the
 queue. So fast runs do not drown in overhead, slow ones travel one by one, and whoever kills an audit loses a fraction
 of a second of finished runs. The order in which runs finish has no influence on any result.
+
+*Code that remembers.* An interval holds for runs that depend on their seeds alone. Code that keeps something from one
+call to the next, in a global or a cache, makes runs alike (or different) that would not be so in two laboratories.
+Nobody sees that in the runs themselves. So before its first run an audit forks a process, which waits. When all runs
+are there, that process is asked for a few of them, those first that came after another run with the same shared seed,
+and makes each in a fork of its own. The same seeds must give the same outputs. What code keeps in files or in another
+program is not seen. A fork needs nothing that can be pickled, costs a few milliseconds, and has what the program held
+before the audit.
 """
 
 from __future__ import annotations
@@ -11,7 +19,6 @@ import contextlib
 import functools
 import itertools
 import os
-import random
 import signal
 import sys
 import threading
@@ -19,17 +26,20 @@ import time
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from replicable_rl.audit.evidence import Job
-from replicable_rl.errors import InvalidFile, InvalidInput
+from replicable_rl.audit.evidence import Job, Repeat
+from replicable_rl.errors import InvalidInput
 from replicable_rl.progress import unheard
 from replicable_rl.registry import unshipped_levels
 from replicable_rl.runs import LEVELS, Level, Run, RunSpec, made_with
 from replicable_rl.store import RunStore, packed
 from replicable_rl.wording import sentence
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 OnError = Literal["raise", "record"]
 Contents = dict[str, bytes]  # outputs by their fingerprints
@@ -37,6 +47,8 @@ Batch = tuple[int, list[Run], Contents]  # the number of the chunk, and what cam
 _PATIENCE = 0.3  # seconds of runs that a chunk brings
 _LARGEST = 2000  # runs of a chunk
 _LOOK = 1.0  # seconds between two looks of a worker at its parent
+_FEWEST, _MOST = 3, 12  # runs that are made again; every tenth between them
+_REPEAT = 30.0  # seconds, and three times as long as the run itself took
 
 
 class RunFailed(InvalidInput):
@@ -97,10 +109,7 @@ def run_chunk(number: int, job: Job, specs: Sequence[RunSpec], on_error: OnError
 
 def _describe(error: BaseException) -> str:
     """Say what went wrong in one line; where, if it was not our own refusal."""
-    try:
-        message = sentence(error) + "." * str(error).rstrip().endswith(".")
-    except Exception:  # an exception that cannot even be written
-        message = ""
+    message = sentence(error) + "." * str(error).rstrip().endswith(".")
     if isinstance(error, InvalidInput):
         return message
     frames = traceback.extract_tb(error.__traceback__)
@@ -112,61 +121,40 @@ def _traceback(error: BaseException) -> str | None:
     """Return the traceback as Python prints it; None where our own refusal says all."""
     if isinstance(error, InvalidInput):
         return None
-    try:
-        text = "".join(traceback.format_exception(error))
-    except Exception:  # an exception that cannot even be written
-        text = "".join(traceback.format_tb(error.__traceback__))
-    return text.encode("utf-8", "backslashreplace").decode()
+    return "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace").decode()
 
 
 # --- what is left to make -----------------------------------------------------------------------------------------
 
 
 class Queue:
-    """The runs that audits still lack, in their order, handed out in chunks."""
+    """The runs that an audit still lacks, handed out in chunks."""
 
-    def __init__(self, lacking: Sequence[tuple[Job, Sequence[RunSpec]]], store: RunStore) -> None:
-        self._jobs = [job for job, _ in lacking]
-        self._left = [deque(specs) for _, specs in lacking]
-        self._store = store
-        self._out: dict[int, tuple[int, list[RunSpec]]] = {}  # chunks that are being made: of which audit, and its runs
+    def __init__(self, job: Job, lacking: Sequence[RunSpec]) -> None:
+        self._job, self._left = job, deque(lacking)
+        self._out: list[list[RunSpec]] = []  # chunks that are being made
         self._lock = threading.Lock()  # joblib asks for work from threads of its own
 
     def __len__(self) -> int:
-        return sum(map(len, self._left))
+        return len(self._left)
 
     def chunks(self, workers: int) -> Iterator[tuple[int, Job, list[RunSpec]]]:
-        """Yield chunks until no run is left; what another process finished meanwhile is left out."""
-        while len(self):
+        """Yield chunks until no run is left."""
+        while True:
             with self._lock:
-                audit = next((i for i, left in enumerate(self._left) if left), None)
-                if audit is None:
+                size = min(_LARGEST, -(-len(self._left) // (2 * workers)))
+                if not size:
                     return
-                left = self._left[audit]
-                chunk = [left.popleft() for _ in range(min(_LARGEST, -(-len(left) // (2 * workers))))]
-                chunk = self._unfinished(chunk)
-                number = len(self._out)
-                self._out[number] = audit, chunk
-            if chunk:
-                yield number, self._jobs[audit], chunk
+                chunk = [self._left.popleft() for _ in range(size)]
+                self._out.append(chunk)
+                number = len(self._out) - 1
+            yield number, self._job, chunk
 
-    def _unfinished(self, chunk: list[RunSpec]) -> list[RunSpec]:
-        """Leave out the runs that another process has finished."""
-        if self._store.path is not None:
-            with contextlib.suppress(InvalidFile):  # nobody hears a thread of joblib's; the next `add` says it
-                finished = self._store.finished(spec.digest for spec in chunk)
-                return [spec for spec in chunk if spec.digest not in finished]
-        return chunk
-
-    def take_back(self, number: int, runs: int, *, rivals: bool) -> int:
-        """Take the runs of a chunk back that were not made, and return of which audit they are."""
+    def take_back(self, number: int, runs: int) -> None:
+        """Take the runs of a chunk back that were not made."""
         with self._lock:
-            audit, chunk = self._out[number]
-            self._out[number] = audit, []
-            self._left[audit].extendleft(reversed(chunk[runs:]))
-            if rivals:  # another process works in the same order, and would be met at every chunk
-                random.Random().shuffle(self._left[audit])
-        return audit
+            chunk, self._out[number] = self._out[number], []
+            self._left.extendleft(reversed(chunk[runs:]))
 
 
 # --- workers ------------------------------------------------------------------------------------------------------
@@ -191,16 +179,12 @@ def batches_of(queue: Queue, store: RunStore, n_jobs: int | None, on_error: OnEr
 
 def _on_joblib(queue: Queue, n_jobs: int | None, on_error: OnError) -> Iterator[Batch]:
     import joblib
-    from joblib._dask import DaskDistributedBackend
     from joblib.parallel import get_active_backend
 
-    backend, _ = get_active_backend()
     workers = max(1, joblib.effective_n_jobs(n_jobs))
     own, parent = unshipped_levels(), os.getpid()
     calls = (joblib.delayed(_on_worker)(parent, own, *chunk, on_error) for chunk in queue.chunks(workers))
-    if isinstance(backend, DaskDistributedBackend):
-        yield from _on_dask(backend, calls, workers)
-    elif backend.supports_return_generator:
+    if get_active_backend()[0].supports_return_generator:
         batches = joblib.Parallel(n_jobs, batch_size=1, return_as="generator_unordered")(calls)
         try:
             for batch in batches:  # noqa: UP028  # `yield from` would close it outside of what follows
@@ -212,26 +196,6 @@ def _on_joblib(queue: Queue, n_jobs: int | None, on_error: OnError) -> Iterator[
         with joblib.Parallel(n_jobs, batch_size=1) as parallel:
             while some := list(itertools.islice(calls, 2 * workers)):
                 yield from parallel(some)
-
-
-def _on_dask(backend: Any, calls: Iterator[tuple[Callable[..., Batch], Any, Any]], workers: int) -> Iterator[Batch]:
-    """Run on the cluster of joblib's Dask backend, which itself never learns of a chunk that Dask has given up."""
-    from dask.distributed import as_completed
-
-    def submitted(number: int) -> list[Any]:
-        return [
-            backend.client.submit(function, *arguments, pure=False, **backend.submit_kwargs)
-            for function, arguments, _ in itertools.islice(calls, number)
-        ]
-
-    running = as_completed(submitted(2 * workers))
-    try:
-        for future in running:
-            batch: Batch = future.result()
-            running.update(submitted(1))
-            yield batch
-    finally:
-        backend.client.cancel(list(running.futures))
 
 
 def _on_worker(parent: int, own: dict[str, Level], *chunk: Any) -> Batch:
@@ -263,3 +227,104 @@ def kept_where(store: RunStore) -> str:
     if store.path is None:
         return "give a store to keep the runs that finished before it"
     return f"finished runs are kept in {store.path}, and the same call resumes"
+
+
+# --- a few runs again ---------------------------------------------------------------------------------------------
+
+
+class Pristine:
+    """A process as it was before the first run of an audit; none where no job asks for it, or the system cannot fork.
+
+    Parameters
+    ----------
+    jobs : mapping of int to Job
+        What makes the runs.
+    """
+
+    def __init__(self, jobs: Mapping[int, Job]) -> None:
+        import multiprocessing  # it is slow to import
+
+        self._process: Any = None
+        if not jobs or "fork" not in multiprocessing.get_all_start_methods():
+            return
+        fork = multiprocessing.get_context("fork")
+        self._pipe, theirs = fork.Pipe()
+        self._process = fork.Process(target=_wait, args=(jobs, theirs, self._pipe))
+        with warnings.catch_warnings(action="ignore"):  # of threads, whose locks nobody asks for in there
+            self._process.start()
+        theirs.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._process is not None:
+            with contextlib.suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.kill()
+            self._process.join()
+            self._pipe.close()
+
+    def repeats(self, number: int, runs: Sequence[Run], each: int) -> list[Repeat]:
+        """Make a few runs of a job again, ``each`` under one shared seed, until one is not the same."""
+        repeats: list[Repeat] = []
+        for run in _chosen(runs, each):
+            repeats.append(self._repeat(number, run))
+            if not repeats[-1].same:
+                break
+        return repeats or [Repeat(run.key, None, "they failed, or other versions made them") for run in runs[:1]]
+
+    def _repeat(self, number: int, run: Run) -> Repeat:
+        if self._process is None:
+            return Repeat(run.key, None, "this system cannot fork")
+        seconds = _REPEAT + 3.0 * run.seconds
+        try:
+            self._pipe.send((number, run.spec, seconds))
+            answer = self._pipe.recv()
+        except (EOFError, OSError):
+            return Repeat(run.key, None, "the process ended")
+        return Repeat(run.key, None, answer) if isinstance(answer, str) else Repeat(run.key, answer == run.fingerprints)
+
+
+def _chosen(runs: Sequence[Run], each: int) -> list[Run]:
+    """Return a few runs, the last one first, that other runs with the same shared seed came before."""
+    here = made_with()
+    later = [run for i, run in enumerate(runs) if i % each and run.error is None and dict(run.made_with) == dict(here)]
+    number = min(max(len(runs) // 10, _FEWEST), _MOST)
+    return later[::-1][:: max(1, -(-len(later) // number))]
+
+
+def _wait(jobs: Mapping[int, Job], pipe: Connection, theirs: Connection) -> None:
+    """Wait to be asked for runs, and make each in a fork; end with the parent, which holds the pipe's other end."""
+    import multiprocessing
+
+    theirs.close()
+    os.setpgid(0, 0)  # Ctrl-C is for the parent, which ends this process and its forks
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nowhere, stream)
+    sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  # it stays open as long as the process
+    fork = multiprocessing.get_context("fork")
+    with contextlib.suppress(EOFError):
+        while True:
+            number, spec, seconds = pipe.recv()
+            ours, answers = fork.Pipe(duplex=False)
+            process = fork.Process(target=_make, args=(jobs[number], spec, answers))
+            process.start()
+            answers.close()
+            try:
+                answer = ours.recv() if ours.poll(seconds) else "it did not end"
+            except EOFError:
+                answer = "the process ended"
+            process.kill()
+            process.join()
+            pipe.send(answer)
+
+
+def _make(job: Job, spec: RunSpec, pipe: Connection) -> None:
+    """Make a run, and send its fingerprints or why it failed."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    # In a thread of its own: OpenMP waits for ever for the threads that the main one had before it was forked.
+    _, (run,), _ = ThreadPoolExecutor(1).submit(run_chunk, 0, job, [spec], "record").result()
+    pipe.send(dict(run.fingerprints) if run.error is None else run.error)

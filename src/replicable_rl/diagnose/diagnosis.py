@@ -31,9 +31,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from replicable_rl.algorithms import PlugInPolicy
-from replicable_rl.audit.agreement import Estimate
+from replicable_rl.audit.agreement import Estimate, clopper_pearson
 from replicable_rl.audit.evidence import derived_seed
-from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.canonical import Json, to_json
 from replicable_rl.diagnose.document import diagnosis_document
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown

@@ -8,7 +8,7 @@ r"""How many samples are enough: one search over (rule, samples) that keeps its 
 `calibrate` searches the sizes of one rule or algorithm, and `compare` those of several: one calibration a line.
 
 *Every interval of the search holds at once*, with probability at least the confidence 1 - alpha. At one size the runs
-of the shared seeds 1, 2, 3, ... are independent, and :mod:`~replicable_rl.audit.intervals` holds at all their numbers
+of the shared seeds 1, 2, 3, ... are independent, and :mod:`~replicable_rl.audit.agreement` holds at all their numbers
 at once, with probability 1 - alpha/G': whether more are added may depend on what was seen. Each size has the same part
 of alpha, whether it is tried or not, so which are tried may depend on everything too. That matters, for all sizes use
 the same seeds and are not independent of each other. Lines of a comparison have equal parts of alpha.
@@ -31,10 +31,9 @@ import numpy as np
 
 from replicable_rl.algorithms import PlugInPolicy, ReplicablePhasedVI
 from replicable_rl.audit import AuditResult, audit_spec, opened_store, run_audits
-from replicable_rl.audit.agreement import Estimate
+from replicable_rl.audit.agreement import Estimate, mean_at_every_look
 from replicable_rl.audit.audits import StoreLike
 from replicable_rl.audit.evidence import AuditSpec
-from replicable_rl.audit.intervals import mean_at_every_look
 from replicable_rl.canonical import Json, decimal
 from replicable_rl.diagnose.document import calibration_document, calibration_sentence, comparison_document
 from replicable_rl.errors import (

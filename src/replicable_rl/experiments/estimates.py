@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.audit import AuditResult
-from replicable_rl.audit.intervals import clopper_pearson
+from replicable_rl.audit.agreement import clopper_pearson
 from replicable_rl.experiments.experiment import AT_A_LOOK, Row
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.wording import with_interval

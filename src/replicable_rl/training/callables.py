@@ -22,7 +22,7 @@ from weakref import WeakSet
 import numpy as np
 
 from replicable_rl.audit import AuditResult, AuditSpec, Job, TrainingCode, opened_store, run_audits
-from replicable_rl.audit.audits import StoreLike, refuse_misnamed, refuse_nameless, source_digest
+from replicable_rl.audit.audits import StoreLike, refuse_nameless
 from replicable_rl.audit.evidence import Repeat, derived_seed
 from replicable_rl.audit.judging import RETURNS
 from replicable_rl.audit.workers import OnError
@@ -80,7 +80,7 @@ def audit_callable(
         * weights: bytes, or a mapping of names to arrays such as a ``state_dict``, compared bit by bit.
     probe : array, optional
         Observations on which functions are compared: two runs have the same policy when they act alike
-        on all of them, and ``result.states.overall`` says on how many they do. `visited_observations` collects some.
+        on all of them, and ``result.states`` says on which they differ. `visited_observations` collects some.
     evaluate : callable, optional
         Measures what a run earns: ``evaluate(returned, seed)`` gets what ``train`` returned and a fresh seed, and gives
         one return or a list of those of several episodes. `EpisodeReturns` plays them in a Gymnasium environment, also
@@ -179,6 +179,7 @@ def callable_spec(
     name = str(name or name_of(train))
     if in_store and version is None:
         refuse_nameless(OWNER, name, "Pass version='1'")
+<<<<<<< HEAD
     if in_store and problem is not None:
         refuse_misnamed(OWNER, problem)
     if probe is None and isinstance(train, StableBaselines3):
@@ -197,13 +198,26 @@ def callable_spec(
     if isinstance(train, StableBaselines3):
         evidence = replace(evidence, shared=train.shared_randomness, fresh=train.fresh_randomness)
     return AuditSpec(
+=======
+    evidence = TrainingCode(**_asked(evaluate, uniform, epsilon, delta, problem))
+    spec = AuditSpec(
+>>>>>>> 4a077c6 (Give agreement one interval, that of every look, and make audits one after the other)
         ObjectSpec("callable") if problem is None else problem.spec,
         ObjectSpec(name, _settings_of(train, version, observations, evaluate, in_store=in_store)),
         evidence=evidence,
+<<<<<<< HEAD
         code=source_digest(train, *([] if evaluate is None else [evaluate])),
         job=TrainJob(train, observations, problem, evaluate),
         **settings,
     )
+=======
+        foreign=True,
+        job=TrainJob(train, observations, problem, evaluate),
+        **settings,
+    )
+    words = _freshness(train, *map(int, spec.samples(spec.seeds[0])[:2]))
+    return replace(spec, evidence=replace(evidence, **words))
+>>>>>>> 4a077c6 (Give agreement one interval, that of every look, and make audits one after the other)
 
 
 def _takes_two(function: Any) -> bool:
