@@ -149,17 +149,19 @@ def test_ctrl_c_keeps_what_has_finished(tmp_path: Path) -> None:
 # --- what a store holds ----------------------------------------------------------------------------------
 
 
+RPVI, PLAIN = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, iterations=30), rr.PhasedVI(0.1, 0.001, iterations=30)
+STORED = [
+    audit_spec(rr.make("two-goals-v1"), RPVI, shared_seeds=20, confidence=0.9),
+    audit_spec(rr.make("two-goals-v1"), PLAIN, shared_seeds=20, runs_per_seed=3, seed=5, require=0.9),
+]
+
+
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with two audits: one that requires nothing, and one whose requirement is refuted."""
     path = tmp_path_factory.mktemp("stored") / "runs.sqlite"
-    good, bad = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, iterations=30), rr.PhasedVI(0.1, 0.001, iterations=30)
-    specs = [
-        audit_spec(rr.make("two-goals-v1"), good, shared_seeds=20, confidence=0.9),
-        audit_spec(rr.make("two-goals-v1"), bad, shared_seeds=20, runs_per_seed=3, seed=5, require=0.9),
-    ]
     with rr.RunStore(path) as store:
-        assert len(list(run_audits(specs, store))) == 2
+        assert len(list(run_audits(STORED, store))) == 2
     return path
 
 
@@ -181,11 +183,9 @@ def test_a_store_alone_is_judged(
     """Both audits together, and each of them alone."""
     before = stored.read_bytes()
     assert run("audit", "--store", stored, *options).code == (1 if 1 in codes else max(codes))
-    with rr.RunStore(stored) as store:
-        results = read_audits(store)
-    for number, (result, code) in enumerate(zip(results, codes, strict=True)):
+    for number, (spec, code) in enumerate(zip(STORED, codes, strict=True)):
         with rr.RunStore(tmp_path / f"{number}.sqlite") as alone:
-            list(run_audits([result.spec], alone))
+            list(run_audits([spec], alone))
         assert run("audit", "--store", tmp_path / f"{number}.sqlite", *options).code == code
     assert stored.read_bytes() == before, "reading changes nothing"
 
