@@ -268,13 +268,7 @@ def test_an_audit_in_which_nothing_was_fresh_shows_nothing() -> None:
 
 
 def test_runs_that_learn_nothing_are_doubted() -> None:
-<<<<<<< HEAD
-    constant = doubts(lambda shared, sample: [sample % 1] * 3)
-    assert "one and the same action in all 3 states" in constant.warnings[0]
     returns = doubts(lambda shared, sample: [sample % 4] * 16, evaluate=LAKE, shared_seeds=4)
-=======
-    returns = doubts(coin, evaluate=noisy, uniform=[0.4, 0.6])
->>>>>>> 4a077c6 (Give agreement one interval, that of every look, and make audits one after the other)
     assert any("uniform policy" in warning for warning in returns.warnings)
     grid = rr.make("two-goals-v1")
     known = doubts(lambda shared, sample: np.random.default_rng(sample).integers(0, 4, 8), problem=grid)

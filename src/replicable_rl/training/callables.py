@@ -179,9 +179,6 @@ def callable_spec(
     name = str(name or name_of(train))
     if in_store and version is None:
         refuse_nameless(OWNER, name, "Pass version='1'")
-<<<<<<< HEAD
-    if in_store and problem is not None:
-        refuse_misnamed(OWNER, problem)
     if probe is None and isinstance(train, StableBaselines3):
         probe = train.probe()
     observations = None if probe is None else check_probe(OWNER, probe)
@@ -198,26 +195,13 @@ def callable_spec(
     if isinstance(train, StableBaselines3):
         evidence = replace(evidence, shared=train.shared_randomness, fresh=train.fresh_randomness)
     return AuditSpec(
-=======
-    evidence = TrainingCode(**_asked(evaluate, uniform, epsilon, delta, problem))
-    spec = AuditSpec(
->>>>>>> 4a077c6 (Give agreement one interval, that of every look, and make audits one after the other)
         ObjectSpec("callable") if problem is None else problem.spec,
         ObjectSpec(name, _settings_of(train, version, observations, evaluate, in_store=in_store)),
         evidence=evidence,
-<<<<<<< HEAD
-        code=source_digest(train, *([] if evaluate is None else [evaluate])),
-        job=TrainJob(train, observations, problem, evaluate),
-        **settings,
-    )
-=======
         foreign=True,
         job=TrainJob(train, observations, problem, evaluate),
         **settings,
     )
-    words = _freshness(train, *map(int, spec.samples(spec.seeds[0])[:2]))
-    return replace(spec, evidence=replace(evidence, **words))
->>>>>>> 4a077c6 (Give agreement one interval, that of every look, and make audits one after the other)
 
 
 def _takes_two(function: Any) -> bool:
