@@ -268,7 +268,7 @@ def test_an_audit_that_is_ended_at_random_moments_hangs_nowhere_and_loses_nothin
     ending: signal.Signals, times: int, grid: rr.TabularMDP, nursery: Nursery
 ) -> None:
     """Alone and with threads; whatever was written stays, whole, and the next audit goes on from there."""
-    rng, seeds, store, codes = random.Random(SEED), 5000, nursery.store, list[int]()
+    rng, seeds, store, codes = random.Random(SEED), 20_000, nursery.store, list[int]()
     for attempt in range(times):
         before = finished_runs(store)
 
