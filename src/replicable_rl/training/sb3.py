@@ -1,24 +1,19 @@
 """Stable-Baselines3 models as something to audit: training split by where its randomness comes from.
 
-``seed=`` of Stable-Baselines3 seeds everything with one integer, the environment too. Two such runs
-are the same run, which says nothing about replicability. Here training draws from three streams:
+``seed=`` of Stable-Baselines3 seeds everything with one integer, the environment too: two such runs are the same run.
+Here training draws from three streams:
 
 - *network*: the initial weights;
 - *exploration*: the algorithm's draws while it learns (actions, noise, minibatches);
 - *environment*: transitions and first states. These are the data, so they are fresh in every run.
 
-The first two can be taken from the shared seed. The library draws all it draws itself from the
-global generators of Python, NumPy and PyTorch and from the action space, so the streams are
-separated in time: the generators are seeded once before the network is built and again before
-learning starts, and the environment has a generator of its own. (``seed=None`` makes
-Stable-Baselines3 seed nothing itself, and the first reset of ``learn`` takes the seed given to the
-vectorised environment.) An environment that ignores the seed of ``reset`` escapes this: one that
-draws from NumPy's global generator draws from the exploration stream, and one that asks the
-operating system for entropy does not give the same run twice.
+The first two can be taken from the shared seed. The library draws from the global generators of Python, NumPy and
+PyTorch and from the action space, so the streams are separated in time: the generators are seeded once before the
+network is built and again before learning starts. The environment has a generator of its own; an environment that
+ignores the seed of ``reset`` escapes this.
 
-The streams are *not* addressed as :class:`~replicable_rl.randomness.SharedRandomness` is. Two runs
-that share exploration draw the same numbers only until their data differ, after which one number
-may decide about another state, or about a minibatch instead of an action.
+Two runs that share exploration draw the same numbers only until their data differ. Then one number may decide about
+another state, or about a minibatch instead of an action.
 """
 
 from __future__ import annotations
