@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -76,29 +74,6 @@ def test_norm_l1_is_finer() -> None:
     run = rr.solve(GRID, l1, shared_seed=1, sample_seed=1)
     assert np.abs(dense(model_of(run)) - dense(GRID)).sum(axis=1).max() <= 0.1
     assert {claim.about for claim in run.claims} == {"accuracy", "replicability"}
-
-
-def test_learned_rewards() -> None:
-    mdp = rr.make("chain-v1")
-    run = rr.solve(mdp, THEOREM, shared_seed=4, sample_seed=1)
-    learned = model_of(run).known_rewards
-    assert learned is not None
-    expected = np.array([[0.8 * (s == 4) + 0.2 * 0.2, 0.2 * (s == 4) + 0.8 * 0.2] for s in range(5)])
-    assert np.abs(learned - expected).max() <= 0.05
-    assert THEOREM.plan(mdp).numbers.queries == 5 * 5 * 2 + 10
-
-
-def test_the_model_can_be_saved_and_solved_again(tmp_path: Path) -> None:
-    run = rr.solve(rr.make("two-goals-v1"), THEOREM, shared_seed=1, sample_seed=1)
-    rr.save(model_of(run), tmp_path / "model.npz")
-    loaded = rr.load(tmp_path / "model.npz")
-    assert loaded.digest == run.fingerprints.model
-    assert rr.optimal_values(loaded).q.tobytes() == run.q.tobytes()
-    again = rr.solve(loaded, rr.ReplicablePhasedVI(0.1, 0.001, 0.2), shared_seed=1, sample_seed=1)
-    assert loaded.estimated
-    assert {claim.kind for claim in again.claims} == {"proved"}
-    assert all("not about the process behind it" in claim.statement for claim in again.claims)
-    assert not any("not about the process behind it" in claim.statement for claim in run.claims)
 
 
 def test_a_claim_is_never_a_mixture() -> None:

@@ -92,20 +92,6 @@ def test_parameters_that_do_not_go_together() -> None:
     rr.ReplicableRMax(**BOTH, horizon=20, support=2**30, rounds=2**61)  # some problem may be so large
 
 
-@pytest.mark.parametrize(("allowed", "pairs"), [(None, 6), ([[True] * 3, [True, True, False]], 5)])
-def test_a_budget_is_for_the_pairs_of_the_problem(allowed: Any, pairs: int) -> None:
-    P, R = np.full((2, 3, 2), 0.5), np.arange(6.0).reshape(2, 3)
-    problem = rr.TabularMDP.from_dense(P, R, gamma=0.9, allowed=allowed)
-    for budget in range(1, 2 * pairs + 2):
-        algorithm = rr.PlugInPolicy(**BOTH, budget=budget)
-        if budget < pairs:
-            with pytest.raises(InvalidInput, match=rf"^PlugInPolicy: budget .* {pairs} pairs, got {budget}\."):
-                rr.plan(problem, algorithm)
-        else:
-            taken = rr.solve(problem, algorithm, shared_seed=1, sample_seed=1).samples
-            assert taken == rr.plan(problem, algorithm).samples == budget or taken == budget // pairs * pairs
-
-
 # --- the source ------------------------------------------------------------------------------------------------------
 
 

