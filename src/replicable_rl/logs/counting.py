@@ -119,7 +119,7 @@ class Count:
         if not rows:
             raise InvalidInput(f"{self.log.name}: has no rows{' but the last ones of episodes' * self.follows}.")
         low, high = float(lowest or 0.0), float(highest or 0.0)
-        width, is_timed = self._group(rows, low, high)
+        width, is_timed = self._group(low, high)
         states, actions = self._names("states", ("state", "next_state")), self._names("actions", ("action",))
         tables = (("x", "states", "state"), ("y", "actions", "action"), ("z", "states", "next_state"))
         joins = " ".join(f"JOIN {table} {x} ON {_same(x, self.parts[use], 'g')}" for x, table, use in tables)
@@ -203,10 +203,8 @@ class Count:
     def _walk(self, order: str) -> None:
         """Define ``walked``: the rows with what comes before and after them in their episodes."""
         if order == "i" and not self.log.place:
-            raise InvalidInput(
-                "from_transitions: the rows of a table in a database have no order, and first states need one. Name "
-                'the column that numbers the steps of an episode (order="step"), or leave episode out.'
-            )
+            rule = "the rows of a table in a database have no order, and first states need one"
+            raise InvalidInput(f"from_transitions: {rule}. Name order=..., the number of the step, or no episode.")
         within = f"OVER (PARTITION BY e ORDER BY {order})"
         beside = [f"ROW_NUMBER() {within} AS k", f"{order} AS place", f"LEAD({order}) {within} AS ahead"]
         beside += [f"LAG(d) {within} AS over"] if self.has_done else []
@@ -216,7 +214,7 @@ class Count:
 
     # --- groups ----------------------------------------------------------------------------------------------
 
-    def _group(self, rows: int, low: float, high: float) -> tuple[float, bool]:
+    def _group(self, low: float, high: float) -> tuple[float, bool]:
         """Make the table ``grouped``; return how long stretches of rewards are, or 0, and whether rows have a time."""
         first = f"SELECT r FROM steps LIMIT {_LOOKED_AT}"
         adds = any(
@@ -225,7 +223,7 @@ class Count:
             for some in (first, "SELECT r FROM steps")
         )
         width = stretch(low, high) if adds else 0.0
-        early = self._early(rows)
+        early = self._early()
         keys = ", ".join([*self.keys, *["d"] * self.has_ends])
         value = f"FLOOR(r * {_double(1.0 / width)})" if adds else "r"
         whole = f"FLOOR(r * {_double(scale(low, high))})" if adds else "0"
@@ -239,7 +237,7 @@ class Count:
         )
         return width, early is not None
 
-    def _early(self, rows: int) -> str | None:
+    def _early(self) -> str | None:
         """Return whether a row is in the earlier half, 1 or NULL; None where nobody knows when it came.
 
         The order says so, if it is a time: the steps of episodes that all begin at one number are none.
@@ -250,12 +248,8 @@ class Count:
                 "(SELECT e, MIN(o) AS o FROM steps GROUP BY e) f, (SELECT MIN(o) AS o FROM steps) l"
             )
             if episodes == 1 or 2 * int(begin or 0) <= episodes:
-                middle = "SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY o) FROM steps"
-                return f"CASE WHEN o <= ({middle}) THEN 1 END"
-        if not self.log.place:
-            return None
-        total = self.log.ask("SELECT COUNT(*) FROM given")[0] if self.follows else rows
-        return f"CASE WHEN 2 * i < {total} THEN 1 END"
+                return "CASE WHEN o <= (SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY o) FROM steps) THEN 1 END"
+        return "CASE WHEN 2 * i < (SELECT COUNT(*) FROM given) THEN 1 END" if self.log.place else None
 
     def _walked(self, states: Names) -> tuple[Integers, Flaws]:
         """Return how many episodes begin in each state, and what is odd about their rows."""
@@ -290,9 +284,9 @@ class Count:
         }
         self.wrong += [Wrong(use, rule, total[use], f"{use[0]} IS NULL") for use, rule in rules.items() if total[use]]
         if total["tied"] and not self.wrong:
+            rule = f"the order {self.columns.of('order')[0]!r} must tell the rows of an episode apart"
             raise InvalidInput(
-                f"{self.log.name}: the order {self.columns.of('order')[0]!r} must tell the rows of an episode apart, "
-                f"and {total['tied']} have the place of another one. Name a column that numbers the steps."
+                f"{self.log.name}: {rule}, and {total['tied']} rows do not. Name the number of the step."
             )
         first = self.log.arrays(
             f"SELECT x.id AS s, w.n AS n FROM walks w JOIN states x ON {_same('x', firsts, 'w')} WHERE w.n > 0"
@@ -315,10 +309,8 @@ class Count:
         )
         size = int(self.log.rows(f"SELECT COUNT(*) FROM {table}")[0][0])
         if size > _MOST_STATES:
-            raise InvalidInput(
-                f"{self.log.name}: the log has {size} different {table}, more than {_MOST_STATES}. Number fewer of "
-                "them: bin numeric columns (bins=...), or leave out columns that name single rows."
-            )
+            rule = f"the log has {size} different {table}, more than {_MOST_STATES}"
+            raise InvalidInput(f"{self.log.name}: {rule}. Bin numbers (bins=...), or leave out what names single rows.")
         values = self.log.rows(f"SELECT {', '.join(p)}, needed FROM {table} ORDER BY id")
         declared, bins = self.declared[table == "actions"], self.columns.bins_of(uses[0])
         if declared is None and len(p) == 1 and bins[0] is not None:
@@ -355,7 +347,7 @@ class Count:
         wrong += [("done", "must be true or false, or 1 or 0", "d IS NULL")] if self.has_done else []
         for use, rule, condition in wrong:
             rows = int(self.log.rows(f"SELECT COALESCE(SUM(n), 0) FROM grouped WHERE {condition}")[0][0])
-            self.wrong += [Wrong(use, rule, rows, condition)] if rows else []
+            self.wrong += [Wrong(use, rule, rows, condition)] * bool(rows)
         s, a = states.number[at["s"]], actions.number[at["a"]]
         if self.allowed is not None:
             barred = ~self.allowed[s, a] & (s >= 0) & (a >= 0)

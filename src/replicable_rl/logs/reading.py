@@ -127,16 +127,9 @@ def from_transitions(
     names, end = (*counted.states, *([END] if ends else [])), len(counted.states)
     earned = [*counted.bounds, *([0.0] if ends else [])]
     rows = None if mask is None or mask.all() else [*mask.tolist(), *([[True] * mask.shape[1]] * ends)]
-    process = Process(
-        names,
-        tuple(counted.actions),
-        discount,
-        bounds or (min(earned), max(earned)),
-        initial_of(initial, names),
-        ends,
-        binned,
-        None if rows is None else tuple(map(tuple, rows)),
-    )
+    bounds = bounds or (min(earned), max(earned))
+    first, barred = initial_of(initial, names), None if rows is None else tuple(map(tuple, rows))
+    process = Process(names, tuple(counted.actions), discount, bounds, first, ends, binned, barred)
     s, a, successor, earnings, count = counted.outcomes
     starts = counted.more["starts"]
     more = counted.more | {"starts": None if starts is None else np.append(starts, [0] * ends)}
@@ -154,10 +147,8 @@ def _named_columns(bins: Any, last: str, **given: Any) -> Columns:
             raise InvalidInput(f"from_transitions: {use} must name a column, got {shown(value)}.")
         uses[use] = names
     if uses["state"] == uses.get("next_state"):  # a part of it may be both: what never changes
-        raise InvalidInput(
-            f"from_transitions: state and next_state must be two columns, got {shown(given['state'])} for both. Name "
-            "the column of the state that comes next."
-        )
+        rule = f"state and next_state must be two columns, got {shown(given['state'])} for both"
+        raise InvalidInput(f"from_transitions: {rule}. Name the column of the state that comes next.")
     if "order" in uses and "episode" not in uses:
         raise InvalidInput("from_transitions: order says how the rows of an episode follow each other. Name episode.")
     check_choice("from_transitions", "last", last, ("drop", "end"))
@@ -354,19 +345,9 @@ def _moved(data: Dataset, process: Process) -> Dataset:
         places.append(np.array([place[label] for label in own] + [len(names) - 1], dtype=np.int64))
     states, actions = places[0][: data.n_states], places[1]
     state, action, successor, reward, count = data.columns()
-
-    return Dataset(
-        process,
-        states[state],
-        actions[action],
-        states[successor],
-        reward,
-        count,
-        early=data.early,
-        starts=None if data.starts is None else np.bincount(states, data.starts, len(process.states)).astype(np.int64),
-        flaws=data.flaws,
-        width=data.width,
-    )
+    starts = None if data.starts is None else np.bincount(states, data.starts, len(process.states)).astype(np.int64)
+    more: dict[str, Any] = {"early": data.early, "starts": starts, "flaws": data.flaws, "width": data.width}
+    return Dataset(process, states[state], actions[action], states[successor], reward, count, **more)
 
 
 # --- do they look like one process? ------------------------------------------------------------------------------
@@ -380,14 +361,9 @@ def same_process(one: Dataset, two: Dataset) -> Homogeneity | None:
     one, two : Dataset
         Read with the same names, discount and reward range.
     """
-    for name, data in (("one", one), ("two", two)):
-        if not isinstance(data, Dataset):
-            raise InvalidInput(f"same_process: {name} must be a Dataset, got {shown(data)}.")
+    one, two = datasets("same_process", {"one": one, "two": two}).values()
     if one.process != two.process:
-        raise InvalidInput(
-            "same_process: the logs are of two declared processes. Read both with the same states=..., actions=..., "
-            "gamma and reward_range."
-        )
+        raise InvalidInput("same_process: the logs are of two declared processes. Use from_logs, or align them.")
     key, reward = np.concatenate([one.key, two.key]), np.concatenate([one.reward, two.reward])
     table = np.zeros((key.size, 2), dtype=np.int64)
     table[: one.key.size, 0], table[one.key.size :, 1] = one.count, two.count

@@ -53,20 +53,15 @@ class Homogeneity(NamedTuple):
 class _View(NamedTuple):
     """Outcomes of groups, sorted, and how often each occurs in both samples."""
 
-    group: NDArray[np.int64]  # of every outcome
-    pair: NDArray[np.int64]  # of every group
-    table: NDArray[np.int64]
+    group: Integers  # of every outcome
+    pair: Integers  # of every group
+    table: Integers
     of_pairs: bool  # whether groups are pairs, and no transitions
     parts: int | None
 
 
 def difference_of(
-    n_states: int,
-    n_actions: int,
-    key: NDArray[np.int64],
-    reward: NDArray[np.float64],
-    table: NDArray[np.int64],
-    width: float,
+    n_states: int, n_actions: int, key: Integers, reward: Floats, table: Integers, width: float
 ) -> Homogeneity | None:
     """Return where two samples differ most, corrected for the number of tests; a row of ``table`` has both counts."""
     views = list(_views(key, reward, table, width, n_states))
@@ -80,9 +75,7 @@ def difference_of(
     return Homogeneity(min(1.0, len(views) * least.p_value), state, action, pairs)
 
 
-def _views(
-    key: NDArray[np.int64], reward: NDArray[np.float64], table: NDArray[np.int64], width: float, n_states: int
-) -> Iterator[_View]:
+def _views(key: Integers, reward: Floats, table: Integers, width: float, n_states: int) -> Iterator[_View]:
     """Yield what is compared: all outcomes, or next states and rewards apart where rewards take many values."""
     pair, nothing = key // n_states, np.zeros(key.size)
     where = np.floor(reward / width) if width and not math.isinf(width) else nothing if width else reward
@@ -96,11 +89,7 @@ def _views(
 
 
 def _view(
-    pair: NDArray[np.int64],
-    group: NDArray[np.int64],
-    outcome: tuple[NDArray[np.int64], NDArray[np.float64]],
-    table: NDArray[np.int64],
-    parts: int | None = None,
+    pair: Integers, group: Integers, outcome: tuple[Integers, Floats], table: Integers, parts: int | None = None
 ) -> _View:
     """Return the rows of a table added up over equal outcomes, and their groups, numbered."""
     order = np.lexsort(outcome[::-1])
@@ -124,7 +113,7 @@ def _changes(*columns: NDArray[Any]) -> NDArray[np.bool_]:
     return new
 
 
-def _most_values(pair: NDArray[np.int64], reward: NDArray[np.float64]) -> int:
+def _most_values(pair: Integers, reward: Floats) -> int:
     """Return how many different rewards the pair with most has.
 
     >>> _most_values(np.array([0, 0, 0, 1]), np.array([1.0, 2.0, 1.0, 3.0]))

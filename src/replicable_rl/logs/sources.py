@@ -30,7 +30,7 @@ from replicable_rl.logs.dataset import EXACT, Binned, Bins
 from replicable_rl.wording import brief, listed, sentence
 
 if TYPE_CHECKING:
-    import duckdb
+    from duckdb import DuckDBPyConnection as Duck
     from numpy.typing import NDArray
 
 NOTHING = "NOTHING"  # the type of a column of next states without any value, where every row is an end
@@ -120,18 +120,19 @@ class Columns:
         if missing:
             what = listed([f"no column {name!r} for {the(use)}" for use, name in missing])
             close = did_you_mean(missing[0][1], header) if len(missing) == 1 else ""
-            has = f" It has {listed([brief(name, 40) for name in header[:12]])}." if header else ""
+            has = close or f" It has {listed([brief(name, 40) for name in header[:12]])}." * bool(header)
             mend = listed([f"{use}=..." for use in dict.fromkeys(use for use, _ in missing)])
-            mend += f", and give {also}" if also else ""
+            mend += f", and give {also}" * bool(also)
             row = " Or name episode=... and order=...: the next row has the next state."
-            row = row if any(use == "next_state" for use, _ in missing) else ""
-            raise InvalidInput(f"{log}: there is {what}.{close or has} Name {mend}.{row}")
+            row *= "next_state" in dict(missing)
+            raise InvalidInput(f"{log}: there is {what}.{has} Name {mend}.{row}")
         twice = next((name for name in columns.names if header.count(name) > 1), None)
         if twice is not None:
             raise InvalidInput(f"{log}: two columns are called {shown(twice)}. Rename one.")
-        if columns.of("next_state") and len(columns.of("next_state")) != len(columns.of("state")):
-            sizes = f"got {len(columns.of('state'))} and {len(columns.of('next_state'))}"
-            raise InvalidInput(f"{log}: a state and a next state must be as many columns, {sizes}.")
+        sizes = len(columns.of("state")), len(columns.of("next_state"))
+        if columns.of("next_state") and sizes[0] != sizes[1]:
+            rule = "a state and a next state must be as many columns"
+            raise InvalidInput(f"{log}: {rule}, got {sizes[0]} and {sizes[1]}. Name them all.")
         return columns
 
 
@@ -168,7 +169,7 @@ class Relation:
 
     def __init__(
         self,
-        duck: duckdb.DuckDBPyConnection,
+        duck: Duck,
         name: str,
         columns: Columns,
         files: Sequence[str] = (),
@@ -226,39 +227,32 @@ class Relation:
                 if bins is not None and sort_of(kind) not in ("whole", "float", "number", "written"):
                     raise InvalidInput(f"{self.name}: bins need a column of numbers, got {kind} in {column!r}.")
                 if bins is None and sort_of(kind) in ("", "number"):
-                    a = "an action" if use == "action" else f"a {use.replace('_', ' ')}"
-                    raise InvalidInput(
-                        f"{self.name}: the column {column!r} holds {brief(kind, 60)}, and a name of {a} is a text or a "
-                        "whole number. Cast it to text."
-                    )
-        for state, other, bins in zip(
-            columns.of("state"), columns.of("next_state"), columns.bins_of("state"), strict=False
-        ):
-            sorts = {sort_of(self.kinds[state]), sort_of(self.kinds[other])}
-            if bins is None and len(sorts) > 1 and sorts != {"whole", "float"}:
-                if not self.ask(f"SELECT COUNT({columns.sql(other)}) FROM log")[0]:
-                    self.kinds[other] = NOTHING
-                    continue
+                    rule = f"{the(use)} must be a text or a whole number, got {brief(kind, 60)} in {column!r}"
+                    raise InvalidInput(f"{self.name}: {rule}. Cast it to text.")
+        uses = columns.of("state"), columns.of("next_state"), columns.bins_of("state")
+        for state, following, bins in zip(*uses, strict=False):
+            sorts = {sort_of(self.kinds[state]), sort_of(self.kinds[following])}
+            if bins is not None or len(sorts) == 1 or sorts == {"whole", "float"}:
+                continue
+            if self.ask(f"SELECT COUNT({columns.sql(following)}) FROM log")[0]:
+                got = f"{self.kinds[state]} in {state!r} and {self.kinds[following]} in {following!r}"
                 raise InvalidInput(
-                    f"{self.name}: states and next states must be of one type, got {self.kinds[state]} in {state!r} "
-                    f"and {self.kinds[other]} in {other!r}. Cast both to text."
+                    f"{self.name}: states and next states must be of one type, got {got}. Cast both to text."
                 )
+            self.kinds[following] = NOTHING
 
 
 class Warehouse(Relation):
     """The rows of a table of Ibis: its own engine groups them, and DuckDB holds the same columns without rows."""
 
-    def __init__(self, duck: duckdb.DuckDBPyConnection, table: Any, columns: Columns) -> None:
+    def __init__(self, duck: Duck, table: Any, columns: Columns) -> None:
         pa = needs("pyarrow", extra="ibis", who="from_transitions")
         super().__init__(duck, "from_transitions", columns)
         self.defined: dict[str, str] = {}
         with self._asking():
             self.engine = table.get_backend()
             if self.engine.name == "sqlite":
-                raise InvalidInput(
-                    "from_transitions: SQLite keeps values of any type in any column. Read the table into a frame "
-                    "(pandas.read_sql)."
-                )
+                raise InvalidInput("from_transitions: SQLite's columns have no types. Read the table into a frame.")
             numbered = table.select(**{columns.sql(name): table[name] for name in columns.names})
             self.defined["log"] = self.engine.compile(numbered)
             kinds = numbered.schema().to_pyarrow()
@@ -341,7 +335,7 @@ def opened(source: Any, columns: Columns, also: str = "") -> Iterator[Relation]:
         connection.close()
 
 
-def _of_csv(duck: duckdb.DuckDBPyConnection, name: str, files: Sequence[str], columns: Columns, also: str) -> Relation:
+def _of_csv(duck: Duck, name: str, files: Sequence[str], columns: Columns, also: str) -> Relation:
     """Return text files as one relation; what their folders are called is no column."""
     lines = [_first_line(file) for file in files]
     other = next((file for file, line in zip(files, lines, strict=True) if line != lines[0]), None)
@@ -385,7 +379,7 @@ def _first_line(file: str) -> str:
     return line
 
 
-def _of_json(duck: duckdb.DuckDBPyConnection, name: str, files: Sequence[str], columns: Columns, also: str) -> Relation:
+def _of_json(duck: Duck, name: str, files: Sequence[str], columns: Columns, also: str) -> Relation:
     """Return files of JSON lines as one relation; Python reads them, which converts nothing."""
     rows: list[Mapping[str, Any]] = []
     names = dict[str, None]()
@@ -409,9 +403,7 @@ def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _of_parquet(
-    duck: duckdb.DuckDBPyConnection, name: str, files: Sequence[str], columns: Columns, also: str
-) -> Relation:
+def _of_parquet(duck: Duck, name: str, files: Sequence[str], columns: Columns, also: str) -> Relation:
     """Return files of Parquet as one relation; what their folders are called is no column."""
     log = Relation(duck, name, columns, files, row="nth")
     options = "union_by_name=true, hive_partitioning=false"
@@ -445,7 +437,7 @@ def _row_of(row: int, file: str, files: Sequence[str]) -> str:
     return f"row {row + 1}{f' of {Path(file).name}' * (len(files) > 1)}"
 
 
-def _of_arrays(duck: duckdb.DuckDBPyConnection, name: str, columns: Columns, take: Callable[[str], Any]) -> Relation:
+def _of_arrays(duck: Duck, name: str, columns: Columns, take: Callable[[str], Any]) -> Relation:
     arrays = {columns.sql(column): _as_array(name, column, take(column), columns) for column in columns.names}
     lengths = {array.size for array in arrays.values()}
     if len(lengths) > 1:
