@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from replicable_rl.canonical import Json, array_digest, json_digest, json_text
+from replicable_rl.canonical import Json, array_digest, json_digest
 from replicable_rl.errors import (
     InvalidInput,
     check_numbers,
     did_you_mean,
-    is_masked,
     shown,
     whole_number,
 )
@@ -193,20 +192,13 @@ def as_label(label: Any) -> Label:
     )
 
 
-def spoken(label: Label) -> str:
-    """Return a label as a text for people; of several parts, one that holds a comma or a quote stands in quotes.
-
-    >>> print(spoken(("b", 0)), spoken(("p", "q, r")), spoken(("p, q", "r")), sep=" | ")
-    b, 0 | p, "q, r" | "p, q", r
-    """
-    parts = map(str, label if isinstance(label, tuple) else ())
-    plain = (part if part == part.strip() != "" and not set(part) & {",", '"'} else json_text(part) for part in parts)
-    return ", ".join(plain) if isinstance(label, tuple) else str(label)
-
-
 def _told_apart(labels: tuple[Label, ...]) -> tuple[str, ...]:
-    """Return labels as texts; as Python writes them where two would look alike, such as 1 and "1"."""
-    names = tuple(map(spoken, labels))
+    """Return labels as texts; as Python writes them where two would look alike, such as 1 and "1".
+
+    >>> _told_apart((("b", 0), ("c", 1))), _told_apart((1, "1"))
+    (('b, 0', 'c, 1'), ('1', "'1'"))
+    """
+    names = tuple(", ".join(map(str, label)) if isinstance(label, tuple) else str(label) for label in labels)
     return names if len(set(names)) == len(names) else tuple(map(repr, labels))
 
 
@@ -238,8 +230,7 @@ def check_names(kind: str, names: Any) -> tuple[Label, ...] | None:
     """Return declared names, each once."""
     if names is None:
         return None
-    if isinstance(names, np.ndarray) and names.ndim == 1 and not is_masked(names):
-        names = names.tolist()
+    names = names.tolist() if isinstance(names, np.ndarray) else names
     if not isinstance(names, (list, tuple, range)) or len(names) == 0:
         raise InvalidInput(f"from_transitions: {kind} must be a list of names, got {shown(names)}.")
     labels = tuple(map(as_label, names))

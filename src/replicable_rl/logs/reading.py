@@ -258,17 +258,14 @@ def datasets(owner: str, logs: Any) -> dict[str, Dataset]:
 def named_logs(owner: str, logs: Any) -> dict[str, Any]:
     """Return what was given by its names: those of a dictionary, of files, or numbers.
 
-    >>> list(named_logs("audit", ["/data/spring/log.csv", "/data/autumn/log.csv"]))
+    >>> list(named_logs("audit", ["spring/log.csv", "autumn/log.csv"]))
     ['spring/log.csv', 'autumn/log.csv']
     """
     if not isinstance(logs, (Mapping, list, tuple)):
         raise InvalidInput(f"{owner}: needs a list of logs, or a dictionary with their names, got {shown(logs)}.")
     values = list(logs.values() if isinstance(logs, Mapping) else logs)
-    names = list(logs) if isinstance(logs, Mapping) else [f"log {i + 1}" for i in range(len(values))]
-    if not isinstance(logs, Mapping) and values and all(isinstance(log, (str, os.PathLike)) for log in values):
-        paths = [os.fsdecode(log) for log in values]
-        common = os.path.commonpath([os.path.dirname(path) for path in paths])  # noqa: PTH120
-        names = [os.path.relpath(path, common or ".") for path in paths]
+    paths = [os.fsdecode(log) if isinstance(log, (str, os.PathLike)) else "" for log in values]
+    names = list(logs) if isinstance(logs, Mapping) else [path or f"log {i + 1}" for i, path in enumerate(paths)]
     for name in names:
         if not isinstance(name, str) or names.count(name) > 1:
             rule = "each log needs a name of its own, and counts once"
