@@ -12,8 +12,8 @@ whole numbers of 2**-k, which is exact, and not as floats, which is not.
 *Names* are grouped as they are written, and then all different ones of a column say what they are: in a text file whole
 numbers if all of them are, and texts otherwise.
 
-*Wrong rows* make wrong groups, so the checks look at groups. The first wrong row of every class is searched for only
-then, and all classes are refused together.
+*Wrong rows* make wrong groups, so the checks look at groups, each of which knows its first row; all classes of wrong
+rows are refused together.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ MANY_REWARDS = 1000  # different values: more are added up
 STRETCHES = 256  # that cover the range, about
 _LOOKED_AT = 100_000  # rows of a first look at rewards
 _MOST_STATES = 2_000_000
-_MOST_SEARCHED = 10_000  # names that are wrong, among which the first row is searched for
 _HALF = 2.0**30  # sums of parts of this size fit 64 bits, for 2**32 rows
 _WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,14})\.0")
 _NUMBER = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+e)(e?[-+]?[0-9]+)?", re.IGNORECASE)
@@ -50,12 +49,12 @@ Read = tuple[Any, str]  # what a written value stands for, or None, and the rule
 
 
 class Wrong(NamedTuple):
-    """A class of wrong rows: the use of a column, the rule, how many break it, and the condition that finds them."""
+    """A class of wrong rows: the use of a column, the rule, how many rows break the rule, and the first of them."""
 
     use: str
     rule: str
     rows: int
-    condition: str
+    first: int | None
 
 
 class Names(NamedTuple):
@@ -111,6 +110,7 @@ class Count:
         self.has_next, self.has_done, self.has_order = (use in uses for use in ("next_state", "done", "order"))
         self.has_ends, self.follows = self.columns.has_ends, self.columns.follows
         self.done = "COALESCE(d, true)" if self.has_ends else "false"
+        self.first = "MIN(i)" if log.place else "NULL"
 
     def counted(self) -> LogCounts:
         """Count the transitions of the log."""
@@ -124,12 +124,20 @@ class Count:
         tables = (("x", "states", "state"), ("y", "actions", "action"), ("z", "states", "next_state"))
         joins = " ".join(f"JOIN {table} {x} ON {_same(x, self.parts[use], 'g')}" for x, table, use in tables)
         found = self.log.arrays(
-            f"SELECT x.id AS s, y.id AS a, z.id AS t, {self.done} AS d, COALESCE(r, 0.0) AS r, n, early, high, low "
+            f"SELECT x.id AS s, y.id AS a, z.id AS t, {self.done} AS d, COALESCE(r, 0.0) AS r, n, early, high, low, "
+            f"first_row, r IS NULL AS no_reward, {'d IS NULL' if self.has_done else 'false'} AS no_done "
             f"FROM grouped g {joins}"
         )
         at = {name: column.astype(np.int64) for name, column in found.items() if name not in ("d", "r")}
         is_done, reward = found["d"].astype(np.bool_), found["r"].astype(np.float64) + 0.0
-        self._check(at, is_done, states, actions, (low, high))
+        self._check(at, is_done, states, actions)
+        if self.bounds is not None and (low < self.bounds[0] or high > self.bounds[1]):
+            least, most = self.bounds
+            rule = f"is outside reward_range [{least:g}, {most:g}] (all go from {low:g} to {high:g})"
+            outside = f"r < {_double(least)} OR r > {_double(most)}"
+            self.wrong.append(
+                Wrong("reward", rule, *self.log.ask(f"SELECT COUNT(*), {self.first} FROM steps WHERE {outside}"))
+            )
         starts, flaws = self._walked(states) if "episode" in self.columns.uses else (None, NO_FLAWS)
         self._refuse()
         s, a, t = states.number[at["s"]], actions.number[at["a"]], np.where(is_done, -1, states.number[at["t"]])
@@ -216,11 +224,10 @@ class Count:
 
     def _group(self, low: float, high: float) -> tuple[float, bool]:
         """Make the table ``grouped``; return how long stretches of rewards are, or 0, and whether rows have a time."""
-        first = f"SELECT r FROM steps LIMIT {_LOOKED_AT}"
         adds = any(
             self.log.ask(f"SELECT COUNT(*) FROM (SELECT DISTINCT r FROM ({some}) q WHERE r IS NOT NULL) p")[0]
             > MANY_REWARDS
-            for some in (first, "SELECT r FROM steps")
+            for some in (f"SELECT r FROM steps LIMIT {_LOOKED_AT}", "SELECT r FROM steps")
         )
         width = stretch(low, high) if adds else 0.0
         early = self._early()
@@ -230,10 +237,12 @@ class Count:
         upper = f"CAST(FLOOR(w * {_double(1.0 / _HALF)}) AS BIGINT)"
         sums = {"high": upper, "low": f"CAST(w AS BIGINT) - {upper} * {int(_HALF)}"}
         added = ", ".join(f"{f'CAST(SUM({part}) AS BIGINT)' if adds else '0'} AS {name}" for name, part in sums.items())
+        first, row = ("MIN(i)", ", i") if self.log.place else ("0", "")
         self.log.fetch(
             "grouped",
-            f"SELECT {keys}, r, COUNT(*) AS n, {'COUNT(early)' if early else '0'} AS early, {added} FROM "
-            f"(SELECT {keys}, {value} AS r, {whole} AS w, {early or '0'} AS early FROM steps) q GROUP BY {keys}, r",
+            f"SELECT {keys}, r, COUNT(*) AS n, {'COUNT(early)' if early else '0'} AS early, {added}, "
+            f"{first} AS first_row FROM (SELECT {keys}, {value} AS r, {whole} AS w, {early or '0'} AS early{row} "
+            f"FROM steps) q GROUP BY {keys}, r",
         )
         return width, early is not None
 
@@ -282,7 +291,11 @@ class Count:
             "episode": "is missing",
             "order": "must be a number in all rows, or in all a time such as 2024-01-31 09:59",
         }
-        self.wrong += [Wrong(use, rule, total[use], f"{use[0]} IS NULL") for use, rule in rules.items() if total[use]]
+        for use, rule in rules.items():
+            if total[use]:
+                row = "i" if self.log.place else "NULL"
+                first = self.log.ask(f"SELECT MIN(CASE WHEN {use[0]} IS NULL THEN {row} END) FROM steps")[0]
+                self.wrong.append(Wrong(use, rule, total[use], first))
         if total["tied"] and not self.wrong:
             rule = f"the order {self.columns.of('order')[0]!r} must tell the rows of an episode apart"
             raise InvalidInput(
@@ -339,69 +352,43 @@ class Count:
 
     # --- what is wrong ---------------------------------------------------------------------------------------
 
-    def _check(
-        self, at: dict[str, Any], is_done: NDArray[Any], states: Names, actions: Names, seen: tuple[float, float]
-    ) -> None:
+    def _check(self, at: dict[str, Any], is_done: NDArray[Any], states: Names, actions: Names) -> None:
         """Note which rows are wrong, by their groups."""
-        wrong = [("reward", "must be a finite number", "r IS NULL")]
-        wrong += [("done", "must be true or false, or 1 or 0", "d IS NULL")] if self.has_done else []
-        for use, rule, condition in wrong:
-            rows = int(self.log.rows(f"SELECT COALESCE(SUM(n), 0) FROM grouped WHERE {condition}")[0][0])
-            self.wrong += [Wrong(use, rule, rows, condition)] * bool(rows)
+        self._note("reward", "must be a finite number", at, at["no_reward"] > 0)
+        self._note("done", "must be true or false, or 1 or 0", at, at["no_done"] > 0)
         s, a = states.number[at["s"]], actions.number[at["a"]]
         if self.allowed is not None:
-            barred = ~self.allowed[s, a] & (s >= 0) & (a >= 0)
-            if barred.any():
-                first = int(np.argmax(barred))
-                both = [self._is_one_of(use, [int(at[use[0]][first])]) for use in ("state", "action")]
-                self.wrong.append(Wrong("pair", "is not allowed", int(at["n"][barred].sum()), " AND ".join(both)))
+            self._note("pair", "is not allowed", at, ~self.allowed[s, a] & (s >= 0) & (a >= 0))
         for use, letter in PARTS.items():
             rules = (actions if use == "action" else states).rules[at[letter]]
             rules = np.where(is_done, "", rules) if letter == "t" else rules
             repeated = {wrong.rule for wrong in self.wrong if self.follows and letter == "t"}  # of the next row's state
             for rule in sorted(set(rules) - {""} - repeated):
-                ids = np.unique(at[letter][rules == rule])[:_MOST_SEARCHED].tolist()
-                condition = f"{self._is_one_of(use, ids)}{' AND NOT d' * (letter == 't' and self.has_ends)}"
-                self.wrong.append(Wrong(use, rule, int(at["n"][rules == rule].sum()), condition))
-        if self.bounds is not None and (seen[0] < self.bounds[0] or seen[1] > self.bounds[1]):
-            low, high = self.bounds
-            condition = f"r < {_double(low)} OR r > {_double(high)}"
-            rule = f"is outside reward_range [{low:g}, {high:g}] (all go from {seen[0]:g} to {seen[1]:g})"
-            rows = self.log.ask(f"SELECT COUNT(*) FROM steps WHERE {condition}")[0]
-            self.wrong.append(Wrong("reward", rule, rows, condition))
+                self._note(use, rule, at, rules == rule)
+
+    def _note(self, use: str, rule: str, at: dict[str, Any], wrong: NDArray[np.bool_]) -> None:
+        if wrong.any():
+            self.wrong.append(Wrong(use, rule, int(at["n"][wrong].sum()), int(at["first_row"][wrong].min())))
 
     def _refuse(self) -> None:
         """Refuse a log with wrong rows: all classes of them in one sentence, each with its first row."""
         if not self.wrong:
             return
         parts, mends = [], ["Mend the rows", "leave them out"]
-        for use, rule, rows, condition in self.wrong:
+        for use, rule, rows, first in self.wrong:
             what, _, mend = rule.partition("; ")
             mends += [mend] * bool(mend)
             where = ""
-            if self.log.place and (row := self._first(condition)) is not None:
+            if self.log.place and first is not None:
                 uses = ("state", "action") if use == "pair" else (use,)
-                values = [self.log.value(name, row) for each in uses for name in self.columns.of(each)]
+                values = [self.log.value(name, first) for each in uses for name in self.columns.of(each)]
                 if any(value is not None and value == value for value in values):
                     where = f", got {shown(values[0] if len(values) == 1 else tuple(values))}"
-                where += f" in {self.log.place(row)}"
+                where += f" in {self.log.place(first)}"
             parts.append(f"{the(use)} {what}{where}{f' ({rows} rows are wrong)' * (rows > 1)}")
         if any(wrong[:2] == ("next_state", "is missing") for wrong in self.wrong) and not self.has_done:
             mends.append("name the column that says where episodes end (done=...)")
         raise InvalidInput(f"{self.log.name}: {'; '.join(parts)}. {', or '.join(dict.fromkeys(mends))}.")
-
-    def _first(self, condition: str) -> int | None:
-        # DuckDB takes it from files of Parquet how large their numbers are, and these do not tell of NaN.
-        barred = "type_pushdown,filter_pushdown,statistics_propagation,join_filter_pushdown"
-        self.log.rows(f"SET disabled_optimizers = '{barred}'")
-        row = self.log.ask(f"SELECT MIN(i) FROM steps WHERE {condition}")[0]
-        return None if row is None else int(row)
-
-    def _is_one_of(self, use: str, ids: Sequence[int]) -> str:
-        """Return the condition that the name in a row is one of those with some numbers."""
-        table = "actions" if use == "action" else "states"
-        same = _same("x", self.parts[use], "steps")
-        return f"EXISTS (SELECT 1 FROM {table} x WHERE x.id IN ({', '.join(map(str, ids))}) AND {same})"
 
 
 def _counts_of(names: Names, ids: NDArray[Any], rows: NDArray[Any]) -> Integers:
