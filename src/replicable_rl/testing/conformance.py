@@ -286,7 +286,8 @@ def _interface(case: _Case) -> str:
     with lent_generators():
         solve(case.problem, case.algorithm, shared_seed=SHARED, sample_seed=SAMPLE)
     canonical_json(to_json(run.to_json()))
-    return ""
+    same = Run.of(run.outputs).fingerprints == run.fingerprints
+    return "" if same else "the fingerprints are not those of the outputs. Build the run with Run.of."
 
 
 def _same_seeds(case: _Case) -> str:
