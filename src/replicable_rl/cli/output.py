@@ -28,7 +28,8 @@ def print_all(lines: str) -> None:
 
 def print_blocks(blocks: Sequence[Block], details: bool = False) -> None:
     """Print a document as wide as the terminal, or in 80 columns where there is none."""
-    print_all(text(blocks, text_width(), details))
+    width = min(_WIDEST, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 80
+    print_all(text(blocks, width, details))
 
 
 def print_json(data: Json) -> None:
@@ -45,11 +46,6 @@ def print_note(note: str) -> None:
 def print_error(message: str) -> None:
     """Print on standard error."""
     print(visible(message), file=sys.stderr, flush=True)
-
-
-def text_width() -> int:
-    """Return the columns of a text."""
-    return min(_WIDEST, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 80
 
 
 def drop_output() -> None:
