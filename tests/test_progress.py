@@ -77,16 +77,6 @@ def test_another_thread_opens_no_second_bar(bars: list[tuple[str, int, int]]) ->
     assert len(bars) == 2
 
 
-def test_what_fails_leaves_no_bar(bars: list[tuple[str, int, int]]) -> None:
-    def fails(shared_seed: int, sample_seed: int) -> Any:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        rr.audit_callable(fails, shared_seeds=2)
-    VERBS["solve"]()
-    assert len(bars) == 2
-
-
 def test_quiet_is_quiet(bars: list[tuple[str, int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     with quiet():
         VERBS["audit"]()

@@ -9,7 +9,7 @@ import json
 import math
 import pickle
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import replicable_rl as rr
-from replicable_rl import canonical, errors
-from replicable_rl.canonical import array_digest, canonical_json, json_digest, to_json
+from replicable_rl import errors
+from replicable_rl.canonical import array_digest, canonical_json, json_digest
 from replicable_rl.runs import (
     LEVELS,
     OURS,
@@ -38,9 +38,6 @@ from replicable_rl.runs import (
     Status,
     StatusCode,
     check_level,
-    implied,
-    in_order,
-    status_from,
 )
 
 if TYPE_CHECKING:
@@ -93,32 +90,6 @@ def test_an_array_digest_is_what_its_description_says() -> None:
     assert array_digest("empty", np.zeros((0, 3))) == digest_by_hand("empty", ("d", [0, 3], []))
     for dtype in (np.int8, np.uint32, ">i8", "<i2"):  # neither width nor byte order counts
         assert array_digest("x", np.array([1, 100, 0], dtype=dtype)) == array_digest("x", np.array([1, 100, 0]))
-
-
-small_arrays = st.tuples(
-    st.sampled_from([(4,), (2, 2), (4, 1), (1, 4)]),
-    st.lists(st.sampled_from([0.0, -0.0, 1.0, 1.0 + 2**-52, -1.0, INF, 5e-324]), min_size=4, max_size=4),
-)
-
-
-@settings(max_examples=200)
-@given(small_arrays, small_arrays)
-@example(((4,), [0.0] * 4), ((4,), [-0.0] * 4))
-@example(((4,), [0.0] * 4), ((2, 2), [0.0] * 4))
-def test_float_digests_are_equal_exactly_when_the_arrays_are(first: Any, second: Any) -> None:
-    a, b = (np.array(elements).reshape(shape) for shape, elements in (first, second))
-    assert (array_digest("x", a) == array_digest("x", b)) == np.array_equal(a, b)
-
-
-@pytest.mark.parametrize("chunk", [1, 7, 1000])
-def test_the_size_of_the_chunks_does_not_count(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
-    floats = np.sqrt(np.arange(25.0)).reshape(5, 5)
-    expected = array_digest("x", floats)
-    monkeypatch.setattr(canonical, "_CHUNK", chunk)
-    assert array_digest("x", floats) == expected
-    floats[4, 4] = NAN
-    with pytest.raises(rr.InvalidInput, match=r"^x: NaN"):
-        array_digest("x", floats)
 
 
 # --- the identity of a run ----------------------------------------------------------------------------------------
@@ -208,33 +179,6 @@ def test_a_spec_keeps_its_own_copy_of_the_parameters_as_plain_values() -> None:
             ObjectSpec("a", {"x": value})
 
 
-def changed(*path: str, value: Any) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(EXAMPLE_TEXT)
-    inner = data
-    for key in path[:-1]:
-        inner = inner[key]
-    inner[path[-1]] = value
-    return data
-
-
-BAD_SPECS: list[Any] = [
-    None,
-    changed("problem", value={"id": "a"}),
-    changed("algorithm", "id", value=5),
-    changed("algorithm", "params", "calls", value={"integer": "many"}),
-    *(changed("shared_seed", value=seed) for seed in (0, None, "", "-1", "1.0", "18446744073709551616", "1" * 5000)),
-    changed("sample", "seed", value=0),
-    changed("sample", "kind", value="recorded"),
-    changed("sample", value={"kind": "recorded", "digest": 5}),
-]
-
-
-@pytest.mark.parametrize("data", BAD_SPECS, ids=lambda data: repr(data)[-40:])
-def test_bad_json_is_no_run(data: Any) -> None:
-    with pytest.raises(rr.InvalidInput):
-        RunSpec.from_json(data)
-
-
 # --- claims -------------------------------------------------------------------------------------------------------
 
 ACCURATE = LibraryClaim("accuracy", "proved", "the policy is within 0.1 of optimal", 0.1, "thm:rpvi", 0.001, "policy")
@@ -291,14 +235,6 @@ def test_what_cannot_be_claimed(change: dict[str, Any], word: str) -> None:
         dataclasses.replace(ACCURATE, **change)
     with pytest.raises(rr.InvalidInput, match="kind must be 'stated'"):
         Claim("accuracy", "proved", "it is right", 0.1, "my proof")  # only this library proves
-
-
-@pytest.mark.parametrize(
-    "change", [{"kind": "sure"}, {"more": 1}, {"gain": "1"}, {"conditions": "it rains"}, {"bound": None}], ids=repr
-)
-def test_bad_json_is_no_claim(change: dict[str, Any]) -> None:
-    with pytest.raises(rr.InvalidInput):
-        Claims.from_json({"made": [to_json(ACCURATE) | change], "missing": {}, "gain": None}, OURS)
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------
@@ -402,59 +338,7 @@ def test_what_repeats_is_all_but_the_versions_and_the_time() -> None:
     assert (data["run"], data["samples"], data["fingerprints"]) == (EXAMPLE_DIGEST, "5", run.fingerprints)
 
 
-def test_a_run_that_is_kept_elsewhere_fetches_what_is_asked_for() -> None:
-    fetched: list[str] = []
-    run = run_of([[1.0]], [0], history={"loss": np.array([0.5, NAN])}).completed(EXAMPLE)
-
-    def fetch(level: str, digest: str) -> Any:
-        fetched.append(level)
-        return run.history["loss"] if level == "history/loss" else run.outputs[level]
-
-    kept = run.kept(fetch)
-    assert (kept, list(kept.outputs), fetched) == (run, ["value", "policy"], [])
-    assert kept.policy is run.policy
-    assert kept.history["loss"] is run.history["loss"]
-    assert fetched == ["policy", "history/loss"]
-
-
-@pytest.mark.parametrize("data", [5, {"code": "completed"}, {"code": "done", "sentence": ""}], ids=repr)
-def test_bad_json_is_no_status(data: Any) -> None:
-    with pytest.raises(rr.InvalidInput, match=r"^Status: "):
-        status_from(data)
-
-
 # --- levels -------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def levels_as_before() -> Iterator[None]:
-    """For the examples of a property test, between which no fixture is run."""
-    before = dict(LEVELS)
-    try:
-        yield
-    finally:
-        LEVELS.clear()
-        LEVELS.update(before)
-
-
-@settings(max_examples=100)
-@given(st.lists(st.sets(st.integers(0, 7), max_size=4), min_size=1, max_size=8), st.randoms(use_true_random=False))
-def test_each_level_comes_before_what_it_implies(graph: list[set[int]], rng: Any) -> None:
-    with levels_as_before():
-        for i, below in enumerate(graph):
-            rr.register(Level(f"level-{i}", implies=tuple(f"level-{k}" for k in sorted(below) if k < i)))
-        above = {name: {*LEVELS[name].implies} for name in LEVELS}
-        for name in LEVELS:  # the closure, by brute force
-            for _ in LEVELS:
-                above[name] |= {far for near in above[name] for far in above[near]}
-            assert implied(name) == above[name]
-        names = rng.sample(list(LEVELS), rng.randint(0, len(LEVELS)))
-        ordered = in_order([*names, "unknown", *names])
-        assert sorted(ordered) == sorted([*names, "unknown"])
-        for i, name in enumerate(ordered):
-            assert not any(name in implied(later) for later in ordered[i + 1 :])
-        rng.shuffle(names)
-        assert in_order([*names, "unknown"]) == ordered
 
 
 def test_a_level_is_registered_for_good() -> None:
@@ -470,21 +354,6 @@ def test_a_level_is_registered_for_good() -> None:
     for name in ("", "Weights", "a/b", "x" * 42, None):
         with pytest.raises(rr.InvalidInput, match=r"^Level: name"):
             Level(name)  # type: ignore[arg-type]  # the refusal is the point
-
-
-def test_a_level_of_ones_own_keeps_outputs_of_its_own_kind() -> None:
-    def freeze(name: str, output: Any) -> str:
-        if not isinstance(output, str):
-            raise rr.InvalidInput(f"Run: {name} must be a text.")
-        return output
-
-    rr.register(Level("rule", ("policy",), freeze, lambda name, text: json_digest([name, text])))
-    run = Run.of({"policy": [0], "rule": "stay"})
-    assert list(run.fingerprints) == ["rule", "policy"]
-    assert run.fingerprints.rule == json_digest(["rule", "stay"])
-    assert run != Run.of({"policy": [0], "rule": "go"})
-    with pytest.raises(rr.InvalidInput, match="rule must be a text"):
-        Run.of({"rule": 5})
 
 
 # --- checks -------------------------------------------------------------------------------------------------------
@@ -509,12 +378,6 @@ def test_other_values_are_no_integers_in_range(value: Any) -> None:
 def test_other_values_are_no_reals_in_range(value: Any) -> None:
     with pytest.raises(rr.InvalidInput, match="owner: name must be in "):
         errors.check_real("owner", "name", value, low=0.0, high=1.0, rule="in [0, 1]")
-
-
-def test_numbers_of_numpy_are_the_floats_that_they_equal() -> None:
-    first = rr.ReplicablePhasedVI(np.float32(0.25), np.float64(0.0625), np.float16(0.3125))  # type: ignore[arg-type]
-    assert first == rr.ReplicablePhasedVI(0.25, 0.0625, 0.3125)
-    assert {type(first.epsilon), type(first.delta), type(first.rho)} == {float}
 
 
 def test_refusals_are_short_and_printable() -> None:

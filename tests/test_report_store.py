@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-import sqlite3
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,8 +13,7 @@ from replicable_rl.audit import read_audits
 from replicable_rl.audit.evidence import AuditSpec
 from replicable_rl.canonical import to_json
 from replicable_rl.cli import main
-from replicable_rl.report import Policy
-from replicable_rl.runs import LEVELS, Claims, Level, ObjectSpec, Run, RunSpec
+from replicable_rl.runs import Claims, ObjectSpec, Run, RunSpec
 from replicable_rl.store import RunStore, packed
 from tests.documents import store_text
 
@@ -72,14 +69,6 @@ def test_a_page_of_audits(store: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert page.read_text(encoding="utf-8") == written  # the same bytes
 
 
-def test_two_runs_that_differ_are_drawn(store: Path) -> None:
-    with RunStore(store) as opened:
-        result = next(each for each in read_audits(opened) if each.algorithm.id == "phased-vi-v1")
-    (picture,) = (block for block in result.document() if isinstance(block, Policy))
-    assert picture.differing
-    assert picture.layout == ("G.G", ".#.", ".S.")
-
-
 def test_an_interrupted_audit_is_reported_on_whole_seeds(tmp_path: Path) -> None:
     path, part = tmp_path / "a.sqlite", tmp_path / "b.sqlite"
     whole = rr.audit(rr.make("chain-v1"), PLAIN, shared_seeds=4, runs_per_seed=3, store=path)
@@ -93,43 +82,11 @@ def test_an_interrupted_audit_is_reported_on_whole_seeds(tmp_path: Path) -> None
     assert "missing runs" in str(read)
 
 
-def test_an_audit_without_a_whole_seed_has_nothing_to_compare(tmp_path: Path) -> None:
-    spec = AuditSpec(ObjectSpec("a"), ObjectSpec("b"), 3)
-    add(tmp_path / "a.sqlite", [made(spec.runs[0], [0])], spec)
-    written = store_text(tmp_path / "a.sqlite")
-    assert "nothing to compare" in written
-    assert "0 of 6" in written
-
-
 def test_what_is_required_decides_on_the_page(tmp_path: Path) -> None:
     for required, verdict in ((0.9, "Undecided: the interval contains"), (0.5, "Met: it is at least")):
         spec = AuditSpec(ObjectSpec("a"), ObjectSpec("b"), 10, require=required)
         add(tmp_path / f"{required}.sqlite", [made(run, [0]) for run in spec.runs], spec)
         assert f"{verdict} the required {required}." in store_text(tmp_path / f"{required}.sqlite")
-
-
-@pytest.fixture
-def weights() -> Iterator[str]:
-    """A level of somebody's own."""
-    name = "weights-of-a-network"
-    rr.register(Level(name, implies=("policy",)))
-    yield name
-    del LEVELS[name]
-
-
-@pytest.mark.parametrize("policy", [True, False])
-def test_a_level_of_somebody_s_own_is_shown_like_the_others(policy: bool, weights: str, tmp_path: Path) -> None:
-    spec = AuditSpec(ObjectSpec("a"), ObjectSpec("b"), 5, rho=0.5, level=weights)
-    also = {"policy": [0, 1]} if policy else {}
-    runs = [Run.of({**also, weights: [float(i // 2)]}).completed(run) for i, run in enumerate(spec.runs)]
-    add(tmp_path / "a.sqlite", runs, spec)
-    assert f"Same {weights} in 5 of 5 pairs" in store_text(tmp_path / "a.sqlite")
-    with RunStore(tmp_path / "a.sqlite") as opened:
-        (read,) = read_audits(opened)
-    assert max(map(len, read.text(details=True).splitlines())) <= 80
-    assert ("take the same action" in str(read)) == policy
-    assert any(isinstance(block, Policy) for block in read.document()) == policy
-    assert set(read.to_json()["levels"]) == {weights, *also}
 
 
 def test_failures_are_counted_and_quoted(tmp_path: Path) -> None:
@@ -163,37 +120,6 @@ def test_a_file_cannot_make_us_import_a_module_or_build_what_does_not_fit(tmp_pa
     finally:
         sys.path.remove(str(tmp_path))
     assert "trap" not in sys.modules
-
-
-def test_policies_that_do_not_fit_together_are_said_to(tmp_path: Path) -> None:
-    path = tmp_path / "a.sqlite"
-    planted(path, ObjectSpec("mine"), ObjectSpec("train"), [[0, 1], [0, 1, 2]])
-    assert "policies of several shapes" in store_text(path)
-
-
-@pytest.mark.parametrize("case", ["missing", "folder", "text", "empty file", "empty store", "other database"])
-def test_what_is_no_store_is_refused_in_one_sentence(
-    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "a.sqlite"
-    if case == "folder":
-        path.mkdir()
-    elif case == "text":
-        path.write_text("no database at all, but long enough to be looked at")
-    elif case == "empty file":
-        path.touch()
-    elif case == "empty store":
-        RunStore(path).close()
-    elif case == "other database":
-        with sqlite3.connect(path) as connection:
-            connection.execute("CREATE TABLE a (b)")
-        connection.close()
-    assert main(["report", str(path)]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert re.fullmatch(r"replicable-rl: [^\n]+\.\n", said.err)
-    assert path.exists() == (case != "missing")
-    assert not path.with_suffix(".html").exists()
 
 
 def test_an_output_that_cannot_be_is_refused(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,6 @@ Runs are made here, without an algorithm, by :func:`made`: a function of their s
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import pickle
@@ -13,7 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,11 +27,9 @@ from replicable_rl.canonical import to_json
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.runs import (
-    LEVELS,
     Claim,
     Claims,
     Fingerprints,
-    Level,
     Logged,
     ObjectSpec,
     Run,
@@ -40,7 +37,6 @@ from replicable_rl.runs import (
     RunSpec,
     Status,
     StatusCode,
-    add_level,
 )
 from replicable_rl.store import RunStore, packed
 
@@ -136,14 +132,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "runs.sqlite"
 
 
-@pytest.fixture
-def weights() -> Iterator[str]:
-    """A level that somebody registered, and does not register later."""
-    add_level(Level("weights", implies=("policy",)))
-    yield "weights"
-    LEVELS.pop("weights", None)
-
-
 # --- a row for every finished run, which never changes -----------------------------------------------
 
 
@@ -156,14 +144,6 @@ def test_the_first_to_finish_a_run_keeps_it_and_add_counts_what_is_new() -> None
         assert list(store.runs(FAMILY).values()) == [one, two]
         assert store.run(one.key) == one != changed
         assert store.finished([one.key, "ab"]) == {one.key}
-
-
-def test_contents_and_documents_are_kept_once(path: Path) -> None:
-    runs = [run for seed in (0, 1) for run in audit(audit_of(HISTORY, 6, seed=seed), path)]
-    digests = {digest for run in runs for digest in (*run.fingerprints.values(), *run.columns.values())}
-    assert len({run.fingerprints.policy for run in runs}) < len(runs)
-    assert rows(path, "SELECT count(*), count(DISTINCT digest) FROM contents") == [(len(digests),) * 2]
-    assert rows(path, "SELECT count(*), count(DISTINCT json) FROM documents") == [(2, 2)]  # family, about
 
 
 # --- runs come back whole, or not at all -------------------------------------------------------------
@@ -230,23 +210,6 @@ def test_a_row_that_was_changed_is_found_out(path: Path, column: str) -> None:
         store.run(key)
 
 
-def test_documents_failures_and_audits_that_were_changed_are_found_out(path: Path) -> None:
-    failed = Run.failed(FAMILY.spec(1, 2), "RuntimeError: out of luck")
-    for statement in (
-        "UPDATE runs SET error = 'better luck'",
-        "UPDATE documents SET json = replace(json, 'numpy', 'numpi')",
-        "DELETE FROM documents WHERE json LIKE '%numpy%'",
-        """UPDATE audits SET json = replace(json, '"runs_per_seed":2', '"runs_per_seed":3')""",
-    ):
-        with RunStore(path) as store:
-            store.add([failed], {})
-            store.add_audit(to_json(audit_of()))
-        change(path, statement)
-        with RunStore(path) as store, pytest.raises(InvalidFile, match="the file is damaged"):
-            assert (audits_of(store), store.runs(FAMILY)) is None
-        path.unlink()
-
-
 def test_what_is_not_there_is_said() -> None:
     run = replace(Run.of({"policy": [0]}), spec=FAMILY.spec(1, 2))
     with RunStore() as store:
@@ -268,26 +231,6 @@ def test_what_is_not_there_is_said() -> None:
 
 
 # --- levels are open, samples may be recorded, audits are kept ---------------------------------------
-
-
-def test_levels_of_ones_own_are_kept_compared_and_read(path: Path, weights: str) -> None:
-    spec = audit_of(ObjectSpec("learned-v1"), 3)
-
-    def make(one: RunSpec) -> Run:
-        return Run.of({weights: [0.5, one.sample_seed or 0], "policy": [0, one.shared_seed % 2]}).completed(one)
-
-    audit(spec, path, make)
-    with RunStore(path) as store:
-        (first, *_) = store.runs(spec.family).values()
-        assert first.outputs[weights].tolist() == [0.5, float(first.sample_seed or 0)]
-        assert list(first.fingerprints) == [weights, "policy"]
-        del LEVELS[weights]  # another process, which does not know it
-        (again, *others) = store.runs(spec.family).values()
-        assert again == first
-        assert again.fingerprints[weights] != others[0].fingerprints[weights]
-        assert again.policy.tolist() == first.policy.tolist()
-        with pytest.raises(InvalidInput, match=r"no level is called 'weights'; load the module that registers it"):
-            again.outputs[weights]
 
 
 def test_recorded_samples_round_trip(path: Path) -> None:
@@ -331,19 +274,6 @@ def test_audits_are_kept_once_in_their_order(path: Path) -> None:
 
 def pickled(value: Any) -> Any:
     return pickle.loads(pickle.dumps(value))  # noqa: S301  # its own
-
-
-def test_copies_of_runs_say_the_same(path: Path) -> None:
-    store = RunStore(path)
-    runs = audit(audit_of(HISTORY, 3), store)
-    for duplicate in (pickled(runs), copy.deepcopy(runs)):
-        assert found(duplicate) == found(runs)
-    for duplicate in (pickled(store), copy.deepcopy(store)):
-        assert duplicate.families() == store.families()
-        assert duplicate.audits() == store.audits()
-        more = audit(audit_of(HISTORY, 5), duplicate)
-        assert found(more) == found(audit(audit_of(HISTORY, 5), None))
-        assert counts(store) == [10]
 
 
 def test_closed_stores_open_for_as_long_as_they_are_used(path: Path) -> None:
@@ -436,23 +366,6 @@ def test_interrupted_by_ctrl_c(path: Path) -> None:
     resumes(path, HISTORY, finished=7)
 
 
-@pytest.mark.parametrize("full_at", [1, 9])
-def test_full_disk(path: Path, full_at: int) -> None:
-    with RunStore(path) as store:
-        assert store._opened is not None
-        sql = store._opened.execute
-        full: dict[int, Callable[[], object]] = {
-            full_at: lambda: sql(f"PRAGMA max_page_count = {sql('PRAGMA page_count').fetchone()[0]}")
-        }
-        with pytest.raises(InvalidInput, match=f"{path}: .*database or disk is full.*resumes") as caught:
-            audit(audit_of(HISTORY, 10), store, Made(before=full).run)
-        assert caught.value.__suppress_context__  # one clear sentence
-        finished = len(store.runs(audit_of(HISTORY).family))
-        assert full_at - 1 <= finished < 20
-        sql("PRAGMA max_page_count = 1000000")
-        resumes(store, HISTORY, finished=finished)  # with the very store that had failed
-
-
 # --- other processes ---------------------------------------------------------------------------------
 
 
@@ -465,16 +378,6 @@ def processes(count: int, code: str, *arguments: object) -> list[str]:
     ended = [(*process.communicate(timeout=100), process.returncode) for process in running]
     assert [(errors, code) for _, errors, code in ended] == [("", 0)] * count
     return [printed for printed, _, _ in ended]
-
-
-def test_several_processes_may_create_one_file(tmp_path: Path) -> None:
-    code = """
-for i in range(60):
-    while time.time() < start + i * 0.02: pass
-    with RunStore(f"{sys.argv[2]}/{i}.sqlite") as store: assert store.families() == []
-"""
-    processes(4, code, tmp_path)
-    assert len(list(tmp_path.glob("*.sqlite"))) == 60
 
 
 def test_two_processes_may_make_one_audit(path: Path) -> None:
@@ -566,33 +469,3 @@ def test_names_that_are_no_file(tmp_path: Path) -> None:
     ):
         with pytest.raises(InvalidInput, match=complaint):
             RunStore(name)  # type: ignore[arg-type]
-
-
-# --- damaged files -----------------------------------------------------------------------------------
-
-
-def everything(path: Path) -> None:
-    """Read all that a store holds."""
-    with RunStore(path) as store:
-        audits_of(store)
-        for family, _ in store.families():
-            for run in store.runs(family).values():
-                store.run(run.key)
-                found([run])
-
-
-def test_bytes_changed_anywhere_are_one_sentence_at_most(path: Path) -> None:
-    audit(audit_of(HISTORY, 3), path)
-    sound, said = path.read_bytes(), set()
-    rng = np.random.default_rng(1)
-    for start in range(0, len(sound), 509):
-        damaged = bytearray(sound)
-        damaged[start : start + 40] = rng.bytes(len(damaged[start : start + 40]))
-        path.write_bytes(damaged)
-        try:
-            everything(path)
-        except InvalidInput as error:
-            said.add(str(error))
-        Path(f"{path}-journal").unlink(missing_ok=True)
-    assert any("the file is damaged" in sentence for sentence in said)
-    assert not [sentence for sentence in said if "Finished runs are kept" in sentence or "gone" in sentence]
