@@ -282,25 +282,6 @@ def test_a_loss_of_all_that_can_be_gained_asks_for_nothing(algorithm: Any, gain:
     assert ("asks for nothing" in str(result)) is empty
 
 
-def test_other_peoples_claims_say_so_first() -> None:
-    claim = rr.Claim("accuracy", "stated", "the policy is within 0.1 of optimal", 0.1, "mine", level="policy")
-
-    def train(shared_seed: int, sample_seed: int) -> rr.Run:
-        return rr.Run.of({"policy": [0]}, claims=rr.Claims((claim,)))
-
-    for gain, empty in ((0.05, True), (0.2, False)):
-        result = rr.audit_callable(train, problem=poor(gain), shared_seeds=2)
-        assert bool(result.asks_for_nothing) is empty
-        assert result.runs[0].claims.accuracy is not None
-        assert (result.runs[0].claims.accuracy.gain is not None) is empty
-
-
-def test_the_gain_is_from_the_first_state_on() -> None:
-    assert planning.gain(rr.make("two-goals-v1")) == pytest.approx(planning.gain(GRID))
-    best, uniform = rr.optimal_values(GRID), rr.evaluate_policy(GRID, np.full((8, 4), 0.25))
-    assert planning.gain(GRID) == pytest.approx(float(GRID.initial @ (best.value - uniform.value)) / 10.0, abs=1e-8)
-
-
 def test_logs_say_so_too() -> None:
     """The best of two actions gains 0.01 over a coin: within 0.1 of it is either."""
     rng = np.random.default_rng(1)

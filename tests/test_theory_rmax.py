@@ -47,7 +47,7 @@ def check_rmax(plan: RMaxNumbers) -> None:
     exact_visits = Fraction(plan.known) * plan.episodes
     assert abs(plan.visits - exact_visits) <= 1 + abs(exact_visits) * Fraction(1, 10**14)
     entry, loss, parts = recomputed(plan)
-    assert plan.sampling_error + plan.rounding == pytest.approx(entry)
+    assert plan.sampling_error + PIECES[plan.form] * plan.width / 2 == pytest.approx(entry)
     assert plan.error_proved == pytest.approx(loss, rel=1e-6)
     assert plan.accuracy_proved == (loss <= plan.epsilon) or loss == pytest.approx(plan.epsilon)
     enough = plan.pairs + idle_rounds(plan)  # rounds that learn, or leave eps/4 in counts that stay below k + w

@@ -42,15 +42,12 @@ class Units:
 
     def __post_init__(self) -> None:
         largest, width = max(abs(self.low), abs(self.high)), self.high - self.low
-        if not math.isfinite(8.0 * largest / (1.0 - self.gamma) ** 2):
+        beyond = not math.isfinite(8.0 * largest / (1.0 - self.gamma) ** 2)
+        if beyond or (width > 0.0 and max(largest * 2.0**-52, 2.0**-1074) > 1e-9 * width):
             raise InvalidInput(
-                f"rewards of {largest:g} with gamma={self.gamma:g} have values beyond 64-bit numbers. "
-                "Divide the rewards by a constant."
-            )
-        if width > 0.0 and max(largest * 2.0**-52, 2.0**-1074) > 1e-9 * width:
-            raise InvalidInput(
-                f"rewards between {self.low!r} and {self.high!r} have values that 64-bit numbers can hardly tell "
-                "apart. Subtract a constant from the rewards, or multiply them by one."
+                f"rewards between {self.low!r} and {self.high!r} with gamma={self.gamma:g} have values beyond 64-bit "
+                "numbers, or that 64-bit numbers can hardly tell apart. "
+                "Subtract a constant from the rewards, or multiply them by one."
             )
 
     @classmethod

@@ -64,11 +64,6 @@ class RMaxNumbers(Numbers):
     estimate: str = RSTAT
 
     @property
-    def edge(self) -> float:
-        """M = k + w."""
-        return self.known + self.window
-
-    @property
     def visits(self) -> int:
         """n0, the fewest visits of a known pair: k*m."""
         return math.floor(self.known * self.episodes)
@@ -81,7 +76,7 @@ class RMaxNumbers(Numbers):
     @property
     def idle_rounds(self) -> int:
         """The most rounds that neither stop nor learn a pair; none if k + w <= epsilon/(4N)."""
-        return max(0, math.ceil(4.0 * self.pairs * self.edge / self.epsilon / SLACK) - 1)
+        return max(0, math.ceil(4.0 * self.pairs * (self.known + self.window) / self.epsilon / SLACK) - 1)
 
     @property
     def rounds_needed(self) -> int:
@@ -129,16 +124,10 @@ class RMaxNumbers(Numbers):
         return math.sqrt(self.events_log / (2.0 * max(1, self.visits)))
 
     @property
-    def rounding(self) -> float:
-        """e, how far an answer may be from its mean."""
-        return pieces_of(self.form) * self.width / 2.0
-
-    @property
     def rounded_row(self) -> float:
         """Bound on the total variation that rounding makes in a row, after it is divided by its sum."""
-        E = self.entries
-        sum_left = 1.0 - E * self.rounding
-        return (E - 1.0) * self.rounding / sum_left if sum_left > 0.0 else 1.0
+        E, e = self.entries, pieces_of(self.form) * self.width / 2.0  # e: how far an answer may be from its mean
+        return (E - 1.0) * e / (1.0 - E * e) if E * e < 1.0 else 1.0
 
     @property
     def unknown_rate(self) -> float:
@@ -175,7 +164,7 @@ class RMaxNumbers(Numbers):
         """Bound on the probability that the first difference is in a known set."""
         if self.threshold != RANDOMISED or self.window <= 0.0:
             return 1.0
-        N, T, M, b = self.pairs, self.rounds_at_most, self.edge, self.horizon / self.episodes
+        N, T, M, b = self.pairs, self.rounds_at_most, self.known + self.window, self.horizon / self.episodes
         learning = N * (N + 1) // 2  # the i-th round that learns finds at most N - i + 1 pairs unknown
         D = min(N * self.rounds, learning + N * self.idle_rounds)
         y = b / M * (math.log(200.0 * N * T) + 0.5 * math.log(max(1.0, M / b)))
