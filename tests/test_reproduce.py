@@ -17,7 +17,7 @@ from replicable_rl.experiments.estimates import where
 from replicable_rl.experiments.reproduction import experiments
 from replicable_rl.plot import FORMATS
 
-QUICK = ("--quick", "--runs", "30", "--jobs", "1")  # to start workers takes longer than to do without
+QUICK = ("--quick", "--jobs", "1")  # to start workers takes longer than to do without
 NAMES = list(experiments())
 
 
@@ -52,7 +52,7 @@ def check_page(page: str) -> None:
     assert places == sorted(places)
     assert page.count("<img ") == len(NAMES)
     assert "http-equiv" in page
-    assert "replicable-rl reproduce --quick --runs 30" in page
+    assert "replicable-rl reproduce --quick" in page
 
 
 def check_claims(folder: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_headline_that_does_not_hold_ends_with_1(tmp_path: Path, monkeypatch: 
 
 
 NEW = '''
-from replicable_rl.experiments.experiment import HELD, Data, Experiment, Study, Verdict
+from replicable_rl.experiments.experiment import Data, Experiment, Study, Verdict
 from replicable_rl.plot import panels
 from replicable_rl.runs import ObjectSpec
 
@@ -124,7 +124,7 @@ class Mine(Experiment):
         return Data({"rows": [{**study.point, "runs": len(result.runs)} for study, result in zip(studies, results)]})
 
     def verdicts(self, data):
-        return [Verdict("It runs", "here", "it ran", HELD)]
+        return [Verdict("It runs", "here", "it ran", yes=True)]
 
     def draw(self, data):
         figure, axes = panels((3, 2), 1, 1)
@@ -157,7 +157,6 @@ def test_a_new_module_is_a_new_experiment(
     [
         (["figur1"], "'figur1'"),
         (["figure1", "nothing"], "'nothing'"),
-        (["--runs", "1"], "--runs"),
     ],
 )
 def test_bad_input_is_one_sentence_and_makes_nothing(

@@ -343,16 +343,13 @@ def reproduce_command(
     ] = None,
     output: Annotated[Path, Option(metavar="DIR", help="Where figures, data and runs go.")] = Path("results"),
     quick: Annotated[bool, Option("--quick", help="A small version, in seconds.")] = False,
-    runs: Annotated[
-        int | None, Option(metavar="N", help="Runs of a point under one shared seed.  [default: 150; quick: 30]")
-    ] = None,
     jobs: Annotated[int, Option(metavar="N", help="Worker processes; -1 for all cores.")] = -1,
 ) -> int:
     """Make every figure and table; finished runs are kept, and the same call draws from them."""
     from replicable_rl.experiments.experiment import NOT_HELD, Scale
     from replicable_rl.experiments.reproduction import chosen, reproduce, summary, write_page
 
-    scale = Scale.of(runs, quick)
+    scale = Scale(quick)
     chosen(names or [])  # before anything is made
     output.mkdir(parents=True, exist_ok=True)
     everything = []
@@ -367,8 +364,8 @@ def reproduce_command(
         print_blocks([Heading(made.experiment.paragraphs[0], 2), *made.experiment.blocks(made.data), Text("")])
     everything.sort(key=lambda made: made.experiment.order)
     print_blocks(summary(everything, measured=False))
-    options = [*(["--quick"] if quick else []), *([] if runs is None else [f"--runs {runs}"])]
-    path = write_page(everything, scale, output, " ".join(["replicable-rl reproduce", *(names or []), *options]))
+    words = ["replicable-rl reproduce", *(names or []), *(["--quick"] if quick else [])]
+    path = write_page(everything, scale, output, " ".join(words))
     print_note(f"Figures, data and runs are in {output}{os.sep}; open {path} in a browser.")
     return int(any(made.experiment.headline and made.count(NOT_HELD) for made in everything))
 

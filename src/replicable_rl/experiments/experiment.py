@@ -18,7 +18,6 @@ from typing import Any, ClassVar, NamedTuple
 from replicable_rl import plot
 from replicable_rl.audit import AuditResult, AuditSpec, audit_spec
 from replicable_rl.canonical import json_text
-from replicable_rl.errors import check_integer
 from replicable_rl.files import write_text
 from replicable_rl.registry import build
 from replicable_rl.report import Block
@@ -35,25 +34,19 @@ Row = dict[str, Any]  # of a table: columns by name; an estimate has two more co
 
 @dataclass(frozen=True)
 class Scale:
-    """How much to run at the first look: the paper's size, or a small version that shows the same in seconds.
+    """How much to run at the first look: as much as the paper, or a small version that shows the same in seconds."""
 
-    ``runs`` are those under one shared seed, where classes of identical outputs are counted. ``quick`` says whether
-    designs leave out points, and whether the first look is the last.
-    """
+    quick: bool = False  # designs leave out points, and the first look is the last
 
-    runs: int = 150
-    quick: bool = False
-
-    @classmethod
-    def of(cls, runs: int | None = None, quick: bool = False) -> Scale:
-        """Return the scale that was asked for, or the usual one."""
-        usual = 30 if quick else 150
-        return cls(usual if runs is None else check_integer("reproduce", "--runs", runs, low=2, high=10**6), quick)
+    @property
+    def runs(self) -> int:
+        """Runs under one shared seed, where classes of identical outputs are counted."""
+        return 30 if self.quick else 150
 
     @property
     def pairs(self) -> int:
-        """Pairs of runs, each with its own shared seed, where agreement is estimated: 100 at the usual size."""
-        return max(2, 2 * self.runs // 3)
+        """Pairs of runs, each with its own shared seed, where agreement is estimated."""
+        return 2 * self.runs // 3
 
     @property
     def looks(self) -> int:
@@ -97,20 +90,19 @@ class Study(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A claim, the label of the paper, what was measured, the verdict, and the rows whose intervals decide it."""
+    """A claim, the label of the paper, what was measured, whether intervals show or refute it, and their rows."""
 
     claim: str
     label: str
     measured: str
-    verdict: str
+    yes: bool
+    no: bool = False
     rests_on: Sequence[Row] = ()
 
-    @classmethod
-    def judged(
-        cls, claim: str, label: str, measured: str, *, yes: bool, no: bool = False, rests_on: Sequence[Row] = ()
-    ) -> Verdict:
-        """Return the verdict of data that shows a claim, or refutes it, or neither."""
-        return cls(claim, label, measured, HELD if yes else NOT_HELD if no else CANNOT_TELL, rests_on)
+    @property
+    def verdict(self) -> str:
+        """What the data says of the claim."""
+        return HELD if self.yes else NOT_HELD if self.no else CANNOT_TELL
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from replicable_rl import report
 from replicable_rl.audit import AuditResult, AuditSpec, run_audits
-from replicable_rl.errors import InvalidInput, did_you_mean
+from replicable_rl.errors import InvalidInput
 from replicable_rl.experiments import catalogue
 from replicable_rl.experiments.experiment import (
     CANNOT_TELL,
@@ -65,18 +65,11 @@ def experiments() -> dict[str, Experiment]:
 
 
 def chosen(names: Sequence[str]) -> list[Experiment]:
-    """Return the experiments that are asked for, in their own order; all of them where none is named.
-
-    >>> chosen(["figure3"])
-    Traceback (most recent call last):
-    ...
-    replicable_rl.errors.InvalidInput: reproduce: no experiment is called 'figure3'. Did you mean 'figure2'?
-    """
+    """Return the experiments that are asked for, in their own order; all of them where none is named."""
     shipped = experiments()
     for name in names:
         if name not in shipped:
-            hint = did_you_mean(name, shipped) or f" Known: {', '.join(shipped)}."
-            raise InvalidInput(f"reproduce: no experiment is called {name!r}.{hint}")
+            raise InvalidInput(f"reproduce: no experiment is called {name!r}. Known: {', '.join(shipped)}.")
     return [experiment for name, experiment in shipped.items() if name in names or not names]
 
 
@@ -120,10 +113,10 @@ def summary(everything: Sequence[Made], *, measured: bool = True) -> list[Block]
     verdicts = [judged for made in everything for judged in made.verdicts]
     counts = [f"{sum(judged.verdict == verdict for judged in verdicts)} {verdict}" for verdict in _TONES]
     rows: list[list[Cell]] = [
-        [Mark(verdict, _TONES[verdict]), claim, *([text, cited(label)] if measured else [])]
+        [Mark(order, _TONES[order]), judged.claim, *([judged.measured, cited(judged.label)] if measured else [])]
         for order in (NOT_HELD, CANNOT_TELL, HELD)
-        for claim, label, text, verdict, _ in verdicts
-        if verdict == order
+        for judged in verdicts
+        if judged.verdict == order
     ]
     headings = ["verdict", "claim", *(["measured", "in the paper"] if measured else [])]
     return [Text(f"Of {len(verdicts)} claims: {', '.join(counts)}."), Table(headings, rows)]

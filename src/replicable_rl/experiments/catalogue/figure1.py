@@ -62,7 +62,6 @@ class Figure1(Experiment):
     def analyse(self, studies: Sequence[Study], results: Sequence[AuditResult]) -> Data:
         """Return the two runs of every algorithm on every grid, their states, and how many answers all runs gave."""
         runs: list[Row] = []
-        states: list[Row] = []
         answers: list[Row] = []
         maps, samples = {}, (0, 1)
         for study, result in zip(studies, results, strict=True):
@@ -73,11 +72,10 @@ class Figure1(Experiment):
             for sample, i in enumerate(samples, start=1):
                 point = {**study.point, "sample": sample}
                 runs.append(point | _run(mdp, result.runs[i]))
-                states += [point | row for row in _states(mdp, result.runs[i])]
             values = shares([str(run.fingerprints.value) for run in result.runs], SEARCHED)
             policies = {run.fingerprints.policy for run in result.runs}
             answers.append({**study.point, "policies": len(policies), **values})
-        return Data({"runs": runs, "states": states, "answers": answers}, {"maps": maps})
+        return Data({"runs": runs, "answers": answers}, {"maps": maps})
 
     def verdicts(self, data: Data) -> list[Verdict]:
         """Judge that Phased Q-learning's policies differ, and that rPVI's do not."""
@@ -85,7 +83,7 @@ class Figure1(Experiment):
         run, run_2 = where(data.tables["runs"], problem=GRIDS[0], algorithm=PLAIN)
         differ = run["left"] > run["right"] and run_2["right"] > run_2["left"]
         return [
-            Verdict.judged(
+            Verdict(
                 "Phased Q-learning returns different policies from different samples, and they prefer different goals",
                 "fig:policy_difference",
                 f"{plain['policies']} policies in {plain['runs']} runs; two of them end in the left goal with "
@@ -93,7 +91,7 @@ class Figure1(Experiment):
                 yes=differ,
                 no=not differ,
             ),
-            Verdict.judged(
+            Verdict(
                 "rPVI, with one shared seed, returns one policy and one value function",
                 "thm:rpvi",
                 f"{rpvi['classes']} value function in {rpvi['runs']} runs; probability of the likeliest "
@@ -114,9 +112,10 @@ class Figure1(Experiment):
             plot.draw_map(line[0], labels, {}, goals=tuple(_GOALS.values()))
             texts = [(problem, "30 % slip sideways", plot.GREY)]
             for panel, run in zip(line[1:], runs, strict=True):
-                policies = [_actions(data, run, sample) for sample in (run["sample"], 3 - run["sample"])]
+                policies = [row["actions"] for row in where(runs, algorithm=run["algorithm"])]
                 differing = {s for s, actions in enumerate(zip(*policies, strict=True)) if len(set(actions)) > 1}
-                plot.draw_map(panel, labels, dict(enumerate(policies[0])), differing, goals=tuple(_GOALS.values()))
+                taken, goals = dict(enumerate(run["actions"])), tuple(_GOALS.values())
+                plot.draw_map(panel, labels, taken, differing, goals=goals)
                 ends = " ".join(f"{side} {percent(round(run[side], 3))}" for side in _GOALS)
                 colour = _GOALS[max(_GOALS, key=lambda side: float(run[side]))]
                 texts.append((f"{run['algorithm']}, sample {run['sample']}", f"ends {ends}", colour))
@@ -130,13 +129,9 @@ class Figure1(Experiment):
         """Return both runs of both algorithms on the grid of the paper, side by side."""
         parts: list[Block] = []
         for algorithm, title in ((PLAIN, PLAIN), (RPVI, "Replicable Phased Value Iteration")):
-            run = {"problem": GRIDS[0], "algorithm": algorithm}
-            states = [row["state"] for row in where(data.tables["states"], **run, sample=1)]
-            policies = [(f"{name} sample", _actions(data, run, k)) for k, name in ((1, "first"), (2, "second"))]
-            parts += [
-                Heading(title, 3),
-                Policy(states, policies, data.details["maps"][GRIDS[0]]),
-            ]
+            runs = where(data.tables["runs"], problem=GRIDS[0], algorithm=algorithm)
+            policies = [(f"{name} sample", run["actions"]) for name, run in zip(("first", "second"), runs, strict=True)]
+            parts += [Heading(title, 3), Policy(runs[0]["states"], policies, data.details["maps"][GRIDS[0]])]
         return parts
 
 
@@ -161,19 +156,9 @@ def goal_probabilities(mdp: TabularMDP, policy: NDArray[np.int64]) -> tuple[floa
 
 
 def _run(mdp: TabularMDP, run: Run) -> Row:
-    ends = dict(zip(_GOALS, goal_probabilities(mdp, run.policy), strict=True))
-    return {"sample_seed": str(run.sample_seed), "samples": run.samples, **ends}
-
-
-def _states(mdp: TabularMDP, run: Run) -> list[Row]:
-    names, actions = mdp.labels.states or (), mdp.labels.actions or ()
-    return [{"state": name, "action": actions[action]} for name, action in zip(names, run.policy.tolist(), strict=True)]
-
-
-def _actions(data: Data, run: Row, sample: int) -> list[str]:
-    """Return the names of the actions of a run, or of the run with the other sample, state by state."""
-    about = {"problem": run["problem"], "algorithm": run["algorithm"], "sample": sample}
-    return [row["action"] for row in where(data.tables["states"], **about)]
+    ends, names = goal_probabilities(mdp, run.policy), mdp.labels.actions or ()
+    policy = {"states": list(mdp.labels.states or ()), "actions": [names[action] for action in run.policy]}
+    return {"sample_seed": str(run.sample_seed), **dict(zip(_GOALS, ends, strict=True)), **policy}
 
 
 EXPERIMENT = Figure1()

@@ -14,9 +14,7 @@ from replicable_rl import plot
 from replicable_rl.audit import AuditResult
 from replicable_rl.experiments.estimates import distinct, pairwise, shares, where, written
 from replicable_rl.experiments.experiment import SHARED_SEED, Data, Experiment, Row, Scale, Study, Verdict
-from replicable_rl.registry import make
 from replicable_rl.runs import ObjectSpec
-from replicable_rl.theory import paper_phased_vi
 from replicable_rl.wording import interval
 
 EPSILON, DELTA, RHO = 0.02, 0.001, 0.2
@@ -28,10 +26,11 @@ SMALL = 0.15  # a unique share that is no more to speak of
 CLOSE = 0.2  # shares that differ by less than this are taken for alike
 PROMISE = {"epsilon": EPSILON, "delta": DELTA, "rho": RHO, "tolerance": EPSILON}
 _PANELS = {
-    "modal_share": ("Modal share", "largest class by runs, under one r"),
-    "unique_share": ("Unique share", "classes by runs, under one r"),
-    "agreement": ("Pairwise agreement", "pairs that are identical, each its own r"),
+    "modal_share": "Modal share: largest class by runs",
+    "unique_share": "Unique share: classes by runs",
+    "agreement": "Pairwise agreement, each pair its own r",
 }
+Judgement = tuple[str, bool, bool, Sequence[Row]]  # what was measured, whether it shows or refutes, and where
 
 
 class Figure2(Experiment):
@@ -72,12 +71,7 @@ class Figure2(Experiment):
             outputs = [str(run.fingerprints.value) for run in one_seed.runs]
             about = {name: value for name, value in study.point.items() if name != "seeds"}
             points.append(about | shares(outputs, study.point["batch"]) | pairwise(many_seeds, "value"))
-        sizes = {grid: (make(grid).n_states * make(grid).n_actions, make(grid).gamma) for grid in GRIDS}
-        theory = [
-            {"problem": grid, "pairs": size[0], **paper_phased_vi(*size, EPSILON, DELTA, RHO, tolerance=EPSILON)}
-            for grid, size in sizes.items()
-        ]
-        return Data({"points": points, "theory": theory}, {**PROMISE, "base_calls": BASE})
+        return Data({"points": points}, PROMISE)
 
     def verdicts(self, data: Data) -> list[Verdict]:
         """Judge the claims about Figure 2 on every grid."""
@@ -85,128 +79,112 @@ class Figure2(Experiment):
         for grid in distinct(data.tables["points"], "problem"):
             rows = where(data.tables["points"], problem=grid)
             curves = [where(rows, rho_sq=rho_sq) for rho_sq in distinct(rows, "rho_sq")]
-            judged += [judge(curves)._replace(claim=f"{claim} ({grid})") for claim, judge in _CLAIMS.items()]
+            judged += [Verdict(f"{claim} ({grid})", label, *judge(curves)) for claim, label, judge in _CLAIMS]
         return judged
 
     def draw(self, data: Data) -> plot.Figure:
         """Draw the paper's two panels and the third it should have had, one row for each grid."""
-        points, theory = data.tables["points"], data.tables["theory"]
-        figure, axes = plot.panels((11.5, 3.5 * len(theory) + 0.7), len(theory), 3, sharex=True, sharey=True)
-        for line, theorem in zip(axes, theory, strict=True):
+        points = data.tables["points"]
+        figure, axes = plot.panels((11.5, 3.5 * len(GRIDS) + 0.7), len(GRIDS), 3, sharex=True, sharey=True)
+        for line, grid in zip(axes, GRIDS, strict=True):
             for panel, column in zip(line, _PANELS, strict=True):
-                _curves(panel, where(points, problem=theorem["problem"]), column)
-            line[0].set_ylabel(f"{theorem['problem']}\n(N = {theorem['pairs']} pairs)")
-            times = plot.power(float(theorem["calls"]) / BASE)
-            below = {"ha": "right", "va": "bottom", "color": plot.GREY, "fontsize": 9}
-            plot.remark(line[2], f"the theorem asks for ×{times}", (0.98, 0.03), "axes fraction", **below)
-        for panel, (title, meaning) in zip(axes[0], _PANELS.values(), strict=True):
-            panel.set_title(f"{title}\n", fontsize=12)
-            plot.remark(panel, meaning, (0, 1.02), "axes fraction", va="bottom")
+                _curves(panel, where(points, problem=grid), column)
+            line[0].set_ylabel(grid)
+        for panel, title in zip(axes[0], _PANELS.values(), strict=True):
+            panel.set_title(title)
         for panel in axes[-1]:
             panel.set_xlabel("calls per iteration, multiples of m = 13 000")
         axes[0, 1].legend(loc="upper right")
         return figure
 
 
-def _rises(curves: list[list[Row]]) -> Verdict:
+def _rises(curves: list[list[Row]]) -> Judgement:
     first, last = [curve[0] for curve in curves], [curve[-1] for curve in curves]
     lowest = min(last, key=lambda row: float(row["modal_share"]))
     rises = all(a["modal_share"] < b["modal_share"] for a, b in zip(first, last, strict=True))
-    return Verdict.judged(
-        "",
-        "fig:exp_results",
+    return (
         f"from {_range(first, 'modal_share')} at x{first[0]['multiple']} to at least "
         f"{written(lowest, 'modal_share')} at x{last[0]['multiple']}, over all rho_SQ",
-        yes=rises and all(row["modal_share_low"] > 1 - RHO for row in last),
-        no=any(row["modal_share_high"] < 1 - RHO for row in last),
-        rests_on=_under_one_seed(last),
+        rises and all(row["modal_share_low"] > 1 - RHO for row in last),
+        any(row["modal_share_high"] < 1 - RHO for row in last),
+        _under_one_seed(last),
     )
 
 
-def _matters_less(curves: list[list[Row]]) -> Verdict:
+def _matters_less(curves: list[list[Row]]) -> Judgement:
     points = list(zip(*curves, strict=True))
     least, most = _spread(points[-1], "modal_share")
     widest = max(points, key=lambda rows: _spread(rows, "modal_share")[0])
     before = _spread(widest, "modal_share")[0]
-    return Verdict.judged(
-        "",
-        "fig:exp_results",
+    return (
         f"modal shares range over {_range(points[0], 'modal_share')} at x{points[0][0]['multiple']}, "
         f"{_range(points[-1], 'modal_share')} at x{points[-1][0]['multiple']}; shown to be apart by at least "
         f"{max(before, 0.0):.2f} at x{widest[0]['multiple']}, by at most {most:.2f} at the end",
-        yes=most < before,
-        no=least > CLOSE,
-        rests_on=_under_one_seed([*widest, *points[-1]]),
+        most < before,
+        least > CLOSE,
+        _under_one_seed([*widest, *points[-1]]),
     )
 
 
-def _falls(curves: list[list[Row]]) -> Verdict:
+def _falls(curves: list[list[Row]]) -> Judgement:
     pairs = [(curve[0], [row for row in curve if row["multiple"] <= 10][-1]) for curve in curves]
     first, then = (list(rows) for rows in zip(*pairs, strict=True))
-    return Verdict.judged(
-        "",
-        "fig:exp_results",
+    return (
         f"from {_range(first, 'unique_share')} at x{first[0]['multiple']} to {_range(then, 'unique_share')} at "
         f"x{then[0]['multiple']}",
-        yes=all(b["unique_share_high"] <= max(a["unique_share_low"] / 2, SMALL) for a, b in pairs),
-        no=any(b["unique_share_low"] > max(a["unique_share_high"] / 2, SMALL) for a, b in pairs),
-        rests_on=_under_one_seed([*first, *then]),
+        all(b["unique_share_high"] <= max(a["unique_share_low"] / 2, SMALL) for a, b in pairs),
+        any(b["unique_share_low"] > max(a["unique_share_high"] / 2, SMALL) for a, b in pairs),
+        _under_one_seed([*first, *then]),
     )
 
 
-def _negligible(curves: list[list[Row]]) -> Verdict:
+def _negligible(curves: list[list[Row]]) -> Judgement:
     points = list(zip(*curves, strict=True))
     widest = max(points, key=lambda rows: _spread(rows, "unique_share")[0])
     open_points = [rows for rows in points if _spread(rows, "unique_share")[1] > CLOSE]
-    return Verdict.judged(
-        "",
-        "fig:exp_results",
+    return (
         f"unique shares range over {_range(widest, 'unique_share')} at x{widest[0]['multiple']}, where they are shown "
         f"to be furthest apart; negligible: by at most {CLOSE:g}",
-        yes=not open_points,
-        no=_spread(widest, "unique_share")[0] > CLOSE,
-        rests_on=_under_one_seed([row for rows in open_points for row in rows]),
+        not open_points,
+        _spread(widest, "unique_share")[0] > CLOSE,
+        _under_one_seed([row for rows in open_points for row in rows]),
     )
 
 
-def _far_above(curves: list[list[Row]]) -> Verdict:
+def _far_above(curves: list[list[Row]]) -> Judgement:
     row = max(curves, key=lambda curve: float(curve[0]["rho_sq"]))[-1]
-    return Verdict.judged(
-        "",
-        "sec:experiments",
+    return (
         f"rho_SQ = {row['rho_sq']:g} at x{row['multiple']}: pairwise agreement {written(row, 'agreement')} against "
         f"1 − rho = {1 - RHO:g}",
-        yes=row["agreement_low"] >= 1 - RHO,
-        no=row["agreement_high"] < 1 - RHO,
-        rests_on=[{**row, "seeds": "many"}],
+        row["agreement_low"] >= 1 - RHO,
+        row["agreement_high"] < 1 - RHO,
+        [{**row, "seeds": "many"}],
     )
 
 
-def _smaller_is_better(curves: list[list[Row]]) -> Verdict:
+def _smaller_is_better(curves: list[list[Row]]) -> Judgement:
     pairs = list(zip(curves[0], curves[-1], strict=True))
     better = [small["multiple"] for small, large in pairs if small["agreement_low"] > large["agreement_high"]]
     worse = [small["multiple"] for small, large in pairs if small["agreement_high"] < large["agreement_low"]]
     small, large = max(pairs, key=lambda pair: float(pair[0]["agreement"] - pair[1]["agreement"]))
     apart = ", ".join(f"x{multiple}" for multiple in better + worse) or "no multiple"
-    return Verdict.judged(
-        "",
-        "sec:experiments",
+    return (
         f"pairwise agreement with rho_SQ = {small['rho_sq']:g} and {large['rho_sq']:g}: intervals apart at {apart}; "
         f"widest at x{small['multiple']}, {written(small, 'agreement')} and {written(large, 'agreement')}",
-        yes=bool(better) and not worse,
-        no=bool(worse),
-        rests_on=[{**row, "seeds": "many"} for row in (small, large)],
+        bool(better) and not worse,
+        bool(worse),
+        [{**row, "seeds": "many"} for row in (small, large)],
     )
 
 
-_CLAIMS = {
-    "With more data the modal share rises past 1 − rho": _rises,
-    "With more data the choice of rho_SQ matters less for the modal share": _matters_less,
-    "More samples quickly reduce the unique share": _falls,
-    "rho_SQ has a negligible impact on the unique share": _negligible,
-    "A rho_SQ far above the theorem's still replicates": _far_above,
-    "A smaller rho_SQ improves replicability at a given sample": _smaller_is_better,
-}
+_CLAIMS = (
+    ("With more data the modal share rises past 1 − rho", "fig:exp_results", _rises),
+    ("With more data the choice of rho_SQ matters less for the modal share", "fig:exp_results", _matters_less),
+    ("More samples quickly reduce the unique share", "fig:exp_results", _falls),
+    ("rho_SQ has a negligible impact on the unique share", "fig:exp_results", _negligible),
+    ("A rho_SQ far above the theorem's still replicates", "sec:experiments", _far_above),
+    ("A smaller rho_SQ improves replicability at a given sample", "sec:experiments", _smaller_is_better),
+)
 
 
 def _under_one_seed(rows: Sequence[Row]) -> list[Row]:

@@ -113,7 +113,7 @@ def _easier(data: Data, algorithm: str, easy: str, hard: str) -> Verdict:
         rests_on += gap
         text = f"{written(gap[0], 'agreement')} and {written(gap[1], 'agreement')}"
     same = " (the same in every pair of runs)" if alike else ""
-    return Verdict.judged(
+    return Verdict(
         f"A {easy} is easier to replicate than a {hard} ({SHORT_NAMES[algorithm]})",
         "sec:rep-rl",
         f"agreement of {easy} and {hard}, where furthest apart on {GRIDS[-1]}: {text}{same}",
@@ -130,7 +130,7 @@ def _cheaper(data: Data, grid: str) -> Verdict:
         for name in ("needed", "agreement")
     )
     (value,), (model,) = needed
-    return Verdict.judged(
+    return Verdict(
         f"Estimating values directly is much cheaper than estimating the model ({grid})",
         "app:rep-app-mpd",
         f"samples for an agreement of 0.8: value {_samples(value)}, model {_samples(model)}, same tolerance",
