@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import io
 import json
@@ -24,7 +23,7 @@ from hypothesis import strategies as st
 import replicable_rl as rr
 from replicable_rl.canonical import parse_json, read_npy
 from replicable_rl.errors import InvalidFile, InvalidInput
-from replicable_rl.files import Artifact, Parts, write_artifact, write_csv
+from replicable_rl.files import Artifact, Parts, write_artifact
 from replicable_rl.problem import Labels
 from replicable_rl.runs import LEVELS, Drawn, Logged, ObjectSpec, RunSpec
 
@@ -279,14 +278,3 @@ def test_any_spoiled_byte_is_refused_or_harmless(tmp_path_factory: pytest.TempPa
 def test_a_text_that_is_no_json_is_one_sentence(text: str | bytes) -> None:
     with pytest.raises(InvalidInput, match=r"^JSON: "):
         parse_json(text)
-
-
-def test_a_text_that_a_spreadsheet_would_run_is_quoted(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    texts = ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "a=1", "-0.5", "-inf", "1e5", "\x1b"]
-    write_csv(path, [{"=name": text, "number": -0.5} for text in texts] + [{"number": 3}])
-    with path.open(newline="") as stream:
-        header, *rows = csv.reader(stream)
-    assert header == ["'=name", "number"]
-    assert [row[0] for row in rows] == [*(f"'{text}" for text in texts[:5]), *texts[5:-1], "\\x1b", ""]
-    assert {row[1] for row in rows} == {"-0.5", "3"}

@@ -5,16 +5,14 @@ plain values of a thing, and has the digest of all of it; beside it are arrays o
 """
 
 import contextlib
-import csv
 import hashlib
-import io
 import json
 import os
 import secrets
 import stat
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, BinaryIO, ClassVar, NamedTuple, Self, TypeVar
 
@@ -23,7 +21,7 @@ from numpy.typing import NDArray
 
 from replicable_rl.canonical import from_json, read_npy, record_text, to_json
 from replicable_rl.errors import InvalidFile, InvalidInput, shown
-from replicable_rl.wording import Displayed, visible
+from replicable_rl.wording import Displayed
 
 Name = str | os.PathLike[str]
 SCHEMA = 1
@@ -60,30 +58,6 @@ def replacing(path: Name) -> Iterator[BinaryIO]:
         with contextlib.suppress(OSError):  # it may never have been there
             temporary.unlink()
         raise
-
-
-def write_csv(path: Name, rows: Sequence[Mapping[str, object]]) -> None:
-    """Write rows under the names of their columns, whole or not at all; what a row lacks is left empty.
-
-    A spreadsheet takes a text that begins with ``=``, ``+``, ``-``, ``@`` or a tab for a formula, and runs it. Such a
-    text gets an apostrophe in front; numbers stay numbers. Control characters are written as escapes.
-    """
-    columns = dict.fromkeys(name for row in rows for name in row)
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(map(_no_formula, columns))
-    writer.writerows([_no_formula(row.get(name, "")) for name in columns] for row in rows)
-    write_text(path, text.getvalue())
-
-
-def _no_formula(cell: object) -> object:
-    if not isinstance(cell, str):
-        return cell
-    text = visible(cell)  # a bare return would begin a row
-    with contextlib.suppress(ValueError):
-        float(text)
-        return text
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
 
 
 def write_text(path: Name, text: str) -> None:

@@ -126,18 +126,14 @@ def _records(table: Table, headings: Sequence[str], width: int) -> Iterator[str]
 
 
 def _policy(policy: Policy, width: int) -> Iterator[str]:
-    """Yield a map for every run, side by side where there is room, or a table of the states."""
+    """Yield maps side by side where there is room for them, or else a table of the states."""
     columns = max(map(len, policy.cells), default=0)
-    if not columns or 4 * columns + 1 > width:
+    if not columns or len(policy.runs) * (4 * columns + 1 + _BETWEEN) - _BETWEEN > width:
         yield from _lines(policy.table, width)
         return
-    maps = [list(_map(policy, actions)) for _, actions in policy.runs]
-    if len(maps) * (4 * columns + 1 + _BETWEEN) - _BETWEEN > width:
-        for i, lines in enumerate(maps):
-            yield from [*([""] if i else []), *lines]
-    else:
-        for row in zip(*maps, strict=True):
-            yield (" " * _BETWEEN).join(row)
+    maps = [_map(policy, actions) for _, actions in policy.runs]
+    for row in zip(*maps, strict=True):
+        yield (" " * _BETWEEN).join(row)
     yield from wrapped(policy.caption, width)
 
 
