@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import re
@@ -17,12 +15,10 @@ from typing import Any
 
 import pytest
 import typer
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import replicable_rl as rr
 from replicable_rl import theory
-from replicable_rl.cli import app, main
+from replicable_rl.cli import app
 from replicable_rl.cli.options import OF_ALGORITHMS, OPTIONS
 from replicable_rl.problem import gridworld
 from replicable_rl.problem.table import Labels
@@ -265,24 +261,6 @@ def test_bugs_are_not_called_bad_input(run: Run, monkeypatch: pytest.MonkeyPatch
     result = run("solve", "chain-v1", QUICK, *SEEDS)
     assert (result.code, result.out) == (code, "")
     assert ("Traceback" in result.err) == (code == 70)
-
-
-NASTY = st.sampled_from(
-    [*"01-=,:²…[", "-1", "1e999", "1e-999", "nan", "-inf", "true", "", "0.5", "\n", "\0", "S.G", "{}"]
-)
-KEYS = st.sampled_from(["n_states", "n_actions", "slip", "gamma", "layout", "seed", "id", "env", "self", "goals", "x"])
-PARAMETERS = st.lists(st.tuples(KEYS, NASTY).map("=".join) | NASTY, max_size=3).map(",".join)
-TEXTS = st.tuples(st.sampled_from([*PROBLEMS, "FrozenLake-v1", "mdp", "gymnasium/x", ""]), PARAMETERS).map(":".join)
-
-
-@settings(max_examples=100, deadline=None)
-@given(TEXTS | st.text(max_size=10))
-def test_no_text_of_a_problem_is_a_traceback(text: str) -> None:
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main(["plan", "--epsilon", "0.3", "--delta", "0.1", "--", text, "phased-vi-v1:iterations=2"])
-    if code:
-        one_line(Result(code, out.getvalue(), err.getvalue()))
 
 
 # --- help, quiet, completion -------------------------------------------------------------------

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,7 @@ import replicable_rl as rr
 from replicable_rl.audit import audit_spec, read_audits, run_audits
 from replicable_rl.audit.evidence import audits_of
 from replicable_rl.cli.options import OPTIONS, option_of
-from tests.commands import COMMAND, Run, environment, read_all, terminal
+from tests.commands import COMMAND, Run
 
 GOOD = ("two-goals-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2,iterations=30")
 BAD = ("two-goals-v1", "phased-vi-v1:epsilon=0.1,delta=0.001,iterations=30")
@@ -107,43 +104,6 @@ def test_bad_usage(run: Run, words: tuple[str, ...], names: str) -> None:
     refusal = run("audit", *words)
     assert (refusal.code, refusal.out) == (2, "")
     assert re.search(names, refusal.err.splitlines()[-1]), refusal.err
-
-
-# --- progress, and Ctrl-C ----------------------------------------------------------------------------------
-
-
-def test_a_bar_on_a_terminal() -> None:
-    words = [COMMAND, "audit", "two-goals-wide-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2", "--shared-seeds", "400"]
-    with terminal(100) as (ours, theirs):
-        process = subprocess.Popen(words, env=environment(), stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs)
-        os.close(theirs)
-        shown = read_all(ours)
-        assert process.wait(timeout=120) == 0
-    assert re.search(r"runs ━.*/800 ", shown)
-
-
-def test_ctrl_c_keeps_what_has_finished(tmp_path: Path) -> None:
-    store, words = tmp_path / "runs.sqlite", ["two-goals-wide-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2"]
-    process = subprocess.Popen(
-        [COMMAND, "audit", *words, "--shared-seeds", "500", "--store", str(store)],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    finished = 0
-    for _ in range(600):
-        time.sleep(0.1)
-        if store.exists() and store.stat().st_size:
-            with rr.RunStore(store) as opened:
-                finished = sum(runs for _, runs in opened.families())
-        if finished >= 10:
-            break
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
-    assert (process.returncode, out) == (130, b"")
-    assert err.decode().splitlines()[-1].startswith("replicable-rl: interrupted")
-    with rr.RunStore(store) as opened:
-        assert finished <= sum(runs for _, runs in opened.families()) < 1000
 
 
 # --- what a store holds ----------------------------------------------------------------------------------
