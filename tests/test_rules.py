@@ -403,7 +403,6 @@ def test_large_tables_decide_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(_sweeps, "MANY_STATES", many)
         monkeypatch.setattr("replicable_rl.compiled.THREADS", threads)
         models = [estimate(mdp, n, 1) for n in (20, 200, 2000)]
-        assert models[0].following.pays == (many == 1)
         decided.append(
             [
                 AffordableTolerance().decide(model, shared, Tuning(spent, 0.0, over)).outputs["policy"].tolist()

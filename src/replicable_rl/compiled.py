@@ -62,11 +62,7 @@ def compiled(function: Function) -> Function:
 
 def compiled_loop(times: str) -> Callable[[Function], Function]:
     """Make a kernel that loops over its other arguments as often as one of them says, by its value or its length."""
-
-    def decorate(function: Function) -> Function:
-        return cast("Function", Kernel(function, times=times))
-
-    return decorate
+    return cast("Any", functools.partial(Kernel, times=times))
 
 
 def inlined(function: Function) -> Function:

@@ -7,20 +7,12 @@ costs a test for counting from the end.
 *Shares.* o(s) = (1 - gamma) * sum over t < T of gamma^t Pr[the state after t steps is s]. T ends the sum where little
 is left of it, about 3/(1 - gamma), and earlier for very large tables: a share is a weight here, never a value. It
 depends on sizes and discount alone, so that two runs end alike.
-
-*Losses.* The loss of a policy is what its actions lose, followed along it, with g(s) = V*(s) - Q*(s, policy(s)):
-
-    L = g + gamma P g + (gamma P)^2 g + ...
-
-After k terms, whose last one is d, the rest lies within gamma/(1-gamma) * [min d, max d]. Nothing is negative, so
-rounding changes no term by more than a small part of itself: sums in single precision are good enough, and how good
-is known.
 """
 
 from __future__ import annotations
 
 import math
-from functools import cached_property, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -50,10 +42,6 @@ _WORK = 5 * 10**10  # outcomes that the sweeps along policies read, at most: som
 _NEARLY = 0.93  # of the way to where news neither grow nor fade
 _MOST_WORK = 4e7  # outcomes that are followed, about: a fraction of the time that planning takes
 _OUTCOMES = 8  # of a pair, where the work is estimated beforehand
-_LOSS_SWEEPS = 40  # where these do not tell, other ways are faster
-_AT_FIRST, _CLOSER = 4.0, 0.25  # how far apart bounds may be when they are first looked at, in limits, and then
-_LEAST = 1e-30  # more than underflow can lose
-_ROUNDED = 0.01  # with more than that, errors of rounding may grow faster than in proportion
 
 Floats = NDArray[np.float64]
 Reals = NDArray[np.floating[Any]]  # in single precision, unless gamma is very near 1
@@ -630,47 +618,6 @@ class Following:
     def total(self, lost: Floats, over: str) -> float:
         """Return what is lost in the worst state, or from the first state on."""
         return float(lost.max()) if over == "worst" else weighted_sum(self.initial, lost)
-
-    @cached_property
-    def pays(self) -> bool:
-        """Whether a few sweeps may tell losses: there are many states, and what happens in one is soon felt in all."""
-        return self.n_states >= MANY_STATES and not have_near_successors(self.table)
-
-    @cached_property
-    def _room(self) -> tuple[Chain, int, NDArray[Any]]:
-        """The rows of the last policy, how many outcomes the longest may have, and which rows they are."""
-        chain = Chain.room_for(self.table, solve=False)
-        kind = np.int32 if self.table.indptr.size < 2**31 else np.int64
-        return chain, int(np.diff(chain.indptr).max()), np.full(self.n_states, -1, dtype=kind)
-
-    def losses_between(self, policy: Integers, gap: Floats, limit: float, over: str) -> tuple[float, float]:
-        """Return bounds on the loss of a policy: both on one side of ``limit``, if some sweeps can tell.
-
-        ``gap``, (S,), is what the action of every state loses.
-        """
-        (chain, longest, copied), unit, n_actions = self._room, float(gap.max()), self.table.n_actions
-        precision, horizon = chain.weight.dtype, self.table.horizon
-        rounding = float(np.finfo(precision).eps) * (longest + 4)
-        if unit == 0.0:
-            return 0.0, 0.0
-        if rounding * (_LOSS_SWEEPS + 1) > _ROUNDED:
-            return 0.0, math.inf
-        row_of = (np.arange(0, gap.size * n_actions, n_actions) + policy).astype(copied.dtype)
-        difference, new = (gap / unit).astype(precision), np.empty(gap.size, dtype=precision)
-        total, target, count = difference.copy(), _AT_FIRST * limit, 0
-        with team(gap.size) as threads:
-            threads(policy_rows, self.table, row_of, False, copied, chain)
-            while True:
-                low, high, _ = extremes(threads(follow, chain, difference, new, total, 1, 0.0))
-                difference, new, count = new, difference, count + 1
-                if unit * horizon * (high - low) > target and count < _LOSS_SWEEPS:
-                    continue
-                so_far, off = self.total(total.astype(np.float64), over), rounding * (count + 1)
-                lower = unit * (so_far + horizon * low) * (1.0 - off) - _LEAST
-                upper = unit * (so_far + horizon * high) * (1.0 + off) + _LEAST
-                if lower > limit or upper <= limit or count >= _LOSS_SWEEPS:
-                    return lower, upper
-                target *= _CLOSER
 
 
 @compiled

@@ -191,12 +191,10 @@ class EmpiricalModel:
 
         A loss of more than ``enough`` need not be known.
         """
-        from replicable_rl.planning._sweeps import weighted_sum
+        from replicable_rl.planning._sweeps import MANY_STATES, weighted_sum
 
         gap, horizon = self.gap_of(policy), 1.0 / (1.0 - self.gamma)
-        if self.following.pays:
-            yield self.following.losses_between(policy, gap, limit, over)
-        elif over == "initial":  # often a few steps from the first state on tell
+        if over == "initial" and self.n_states < MANY_STATES:  # often a few steps from the first state on tell
             ends = enough / horizon * (1.0 + _ROUNDED_SUM)
             for times in (1, _FURTHER):
                 share, rest, cost = self.following.shares(policy, gap, ends, times)

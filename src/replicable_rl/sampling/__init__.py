@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.errors import InvalidInput, check_integer, check_numbers, shown, whole_number
+from replicable_rl.errors import InvalidInput, check_integer, check_numbers
 from replicable_rl.theory import MAX_CALLS
 
 if TYPE_CHECKING:
@@ -87,11 +87,8 @@ class OutcomeCounts:
         if not (ends[0] == 0 and (np.diff(ends) >= 0).all() and ends[-1] == outcomes == self.count.size):
             raise InvalidInput("OutcomeCounts: indptr must rise from 0 to the number of outcomes, each with its count.")
         if values.shape != (outcomes,):  # a compiled loop would read beyond them
-            raise InvalidInput(
-                f"OutcomeCounts: outcome_values must have one number for each of the {outcomes} outcomes, got an "
-                f"array of shape {values.shape}. What holds one for each state, V, has one for each outcome: "
-                "V[counts.next_state]."
-            )
+            rule = f"one number for each of the {outcomes} outcomes, such as V[counts.next_state] of V for each state"
+            raise InvalidInput(f"OutcomeCounts: outcome_values must have {rule}, got shape {values.shape}.")
         total = np.empty(ends.size - 1)
         _kernels.row_means(ends, self.count, values, 0.0, total, 0, total.size)
         return total
@@ -173,9 +170,9 @@ class EpisodeCounts(TransitionCounts):
         if self.squares is not None and other.squares is not None and self.width == other.width:
             squares = np.concatenate([self.squares, other.squares])
         count, excess, squares = pooled(place, count, excess, squares, self.width, key.size)
-        total = replace(self, key=key, count=count, excess=excess, squares=squares)
         starts = None if self.starts is None or other.starts is None else self.starts + other.starts
-        return replace(total, episodes=self.episodes + other.episodes, steps=self.steps + other.steps, starts=starts)
+        total = replace(self, key=key, count=count, excess=excess, squares=squares, starts=starts)
+        return replace(total, episodes=self.episodes + other.episodes, steps=self.steps + other.steps)
 
 
 def pooled(
@@ -252,11 +249,6 @@ def sums(index: Integers, weight: Floats, size: int) -> Floats:
 
 def check_calls(owner: str, calls: int, name: str = "calls") -> int:
     """Return ``calls`` if it is a count that 64 bits can hold."""
-    if (whole_number(calls) or 0) > MAX_CALLS:
-        raise InvalidInput(
-            f"{owner}: at most 2**63 - 1 = {MAX_CALLS:.3g} {name} can be counted, got {shown(calls)}. Pass a smaller "
-            "number."
-        )
     return check_integer(owner, name, calls, low=1, high=MAX_CALLS)
 
 

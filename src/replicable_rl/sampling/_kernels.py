@@ -412,9 +412,7 @@ def are_canonical(
 
 @compiled
 def draw_rows(
-    start: Integers,
-    stop: Integers,
-    trials: Integers,
+    rows: Integers,
     r0: Index,
     r1: Index,
     conditional: Floats,
@@ -424,16 +422,17 @@ def draw_rows(
     floats: Floats,
     out: Integers,
 ) -> Index:
-    """out[start[i]:stop[i]] = the counts of trials[i] outcomes of row i, for the rows from ``r0`` to ``r1``.
+    """out[rows[0, i]:rows[1, i]] = the counts of rows[2, i] outcomes of row i, for the rows from ``r0`` to ``r1``.
 
     Takes numbers of the stream from ``position`` on, and returns the first one that is left. ``integers`` and
     ``floats`` are a `workspace`.
     """
     open_rows = np.uint64(0)
     for i in range(np.uint64(r0), np.uint64(r1)):
-        integers[AT, open_rows], integers[END, open_rows], integers[N, open_rows] = start[i], stop[i], trials[i]
-        if start[i] < stop[i]:  # a row without outcomes, of an action that is not allowed, takes nothing
-            open_rows += np.uint64(_goes_on(start[i], stop[i], trials[i], out))
+        start, stop, trials = rows[0, i], rows[1, i], rows[2, i]
+        integers[AT, open_rows], integers[END, open_rows], integers[N, open_rows] = start, stop, trials
+        if start < stop:  # a row without outcomes, of an action that is not allowed, takes nothing
+            open_rows += np.uint64(_goes_on(start, stop, trials, out))
     while open_rows > 0:
         for j in range(open_rows):
             floats[P, j] = conditional[np.uint64(integers[AT, j])]
@@ -478,13 +477,12 @@ def draw_block(
     """
     r0 = block * ROWS_PER_BLOCK
     size = min(ROWS_PER_BLOCK, indptr.size - 1 - r0)
-    start, stop, trials = bounds[0], bounds[1], bounds[2]
     for i in range(size):
-        start[i], stop[i] = indptr[r0 + i] - indptr[r0], indptr[r0 + i + 1] - indptr[r0]
-        trials[i] = calls
+        bounds[0, i], bounds[1, i] = indptr[r0 + i] - indptr[r0], indptr[r0 + i + 1] - indptr[r0]
+        bounds[2, i] = calls
     of_block = conditional[indptr[r0] : indptr[r0 + size]]
     stream, zero = stream_of(words, block), np.int64(0)
-    draw_rows(start, stop, trials, zero, np.int64(size), of_block, stream, zero, integers, floats, out)
+    draw_rows(bounds, zero, np.int64(size), of_block, stream, zero, integers, floats, out)
     return size
 
 
@@ -524,14 +522,12 @@ def propagate(
     integers, floats = workspace(max(n_pairs, first_state.size))
     drawn = np.empty(conditional.size, dtype=np.int64)
     rows, choices = np.empty((3, n_pairs + 1), dtype=np.int64), np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
-    start, stop, trials = rows[0], rows[1], rows[2]
-    maybe_start, maybe_stop, maybe_n = choices[0], choices[1], choices[2]
     chosen = np.empty(choice.size, dtype=np.int64)
     here, reached = np.zeros(n_states, dtype=np.int64), np.empty(n_states + 1, dtype=np.int64)
-    start[0], stop[0], trials[0] = 0, first_state.size, episodes
+    rows[0, 0], rows[1, 0], rows[2, 0] = 0, first_state.size, episodes
     zero, unit = np.int64(0), np.int64(1)
     stream = stream_of(words, horizon)
-    draw_rows(start, stop, trials, zero, unit, first_conditional, stream, zero, integers, floats, reached)
+    draw_rows(rows, zero, unit, first_conditional, stream, zero, integers, floats, reached)
     here[first_state] = reached[: first_state.size]
     n_reached = np.int64(first_state.size)
     reached[:n_reached] = first_state
@@ -545,41 +541,31 @@ def propagate(
                 s = np.uint64(reached[i])
                 if action[s] >= 0:
                     pair = s * np.uint64(n_actions) + np.uint64(action[s])
-                    start[n_rows], stop[n_rows], trials[n_rows] = indptr[pair], indptr[pair + np.uint64(1)], here[s]
+                    rows[0, n_rows], rows[1, n_rows], rows[2, n_rows] = (
+                        indptr[pair],
+                        indptr[pair + np.uint64(1)],
+                        here[s],
+                    )
                     n_rows += np.uint64(1)
                 else:
                     pair = s * np.uint64(n_actions)
-                    maybe_start[undecided], maybe_stop[undecided] = pair, pair + np.uint64(n_actions)
-                    maybe_n[undecided] = here[s]
+                    choices[0, undecided], choices[1, undecided] = pair, pair + np.uint64(n_actions)
+                    choices[2, undecided] = here[s]
                     undecided += np.uint64(1)
                 here[s] = 0
             if undecided > 0:
                 size = np.int64(undecided)
-                position = draw_rows(
-                    maybe_start,
-                    maybe_stop,
-                    maybe_n,
-                    zero,
-                    size,
-                    choice,
-                    stream,
-                    position,
-                    integers,
-                    floats,
-                    chosen,
-                )
+                position = draw_rows(choices, zero, size, choice, stream, position, integers, floats, chosen)
             for i in range(undecided):
-                for k in range(maybe_start[i], maybe_stop[i]):
-                    start[n_rows], stop[n_rows], trials[n_rows] = indptr[k], indptr[k + 1], chosen[k]
+                for k in range(choices[0, i], choices[1, i]):
+                    rows[0, n_rows], rows[1, n_rows], rows[2, n_rows] = indptr[k], indptr[k + 1], chosen[k]
                     n_rows += np.uint64(chosen[k] > 0)
         arrived = np.uint64(0)
         for at in range(0, np.int64(n_rows), ROWS_PER_BLOCK):
             end = at + _at_most(np.int64(n_rows) - at)
-            position = draw_rows(
-                start, stop, trials, np.int64(at), end, conditional, stream, position, integers, floats, drawn
-            )
+            position = draw_rows(rows, np.int64(at), end, conditional, stream, position, integers, floats, drawn)
             for i in range(np.uint64(at), np.uint64(end)):
-                for k in range(np.uint64(start[i]), np.uint64(stop[i])):
+                for k in range(np.uint64(rows[0, i]), np.uint64(rows[1, i])):
                     successor, times = np.uint32(next_state[k]), drawn[k]
                     present = here[successor]
                     here[successor] = present + times
