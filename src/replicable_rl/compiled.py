@@ -62,7 +62,7 @@ def compiled(function: Function) -> Function:
 
 def compiled_loop(times: str) -> Callable[[Function], Function]:
     """Make a kernel that loops over its other arguments as often as one of them says, by its value or its length."""
-    return cast("Any", functools.partial(Kernel, times=times))
+    return cast("Callable[[Function], Function]", functools.partial(Kernel, times=times))
 
 
 def inlined(function: Function) -> Function:
