@@ -125,7 +125,8 @@ class Plan(Displayed, Generic[N]):
     def _missing(self) -> dict[str, str]:
         """Why nothing is claimed about accuracy, or about replicability."""
         promised = [claim for claim in self._promises[:2] if claim is not None]
-        missing = {claim.about: self._why_not(claim) for claim in promised if not self.numbers.proves(claim.about)}
+        proved = {ACCURACY: self.numbers.accuracy_proved, REPLICABILITY: self.numbers.replicability_proved}
+        missing = {claim.about: self._why_not(claim) for claim in promised if not proved[claim.about]}
         if len(promised) < 2:
             missing[REPLICABILITY] = "this algorithm promises nothing about a second run"
         return missing

@@ -45,8 +45,8 @@ class Units:
         beyond = not math.isfinite(8.0 * largest / (1.0 - self.gamma) ** 2)
         if beyond or (width > 0.0 and max(largest * 2.0**-52, 2.0**-1074) > 1e-9 * width):
             raise InvalidInput(
-                f"rewards between {self.low!r} and {self.high!r} with gamma={self.gamma:g} have values beyond 64-bit "
-                "numbers, or that 64-bit numbers can hardly tell apart. "
+                f"rewards between {self.low!r} and {self.high!r} have values beyond 64-bit numbers at "
+                f"gamma={self.gamma:g}, or that 64-bit numbers can hardly tell apart. "
                 "Subtract a constant from the rewards, or multiply them by one."
             )
 
@@ -120,10 +120,6 @@ class Numbers(ABC):
     def replicability_proved(self) -> bool:
         """Whether two runs differ with probability at most rho at these parameters."""
         return self.rho is not None and self.rho_proved is not None and self.rho_proved <= self.rho * SLACK
-
-    def proves(self, about: str) -> bool:
-        """Whether the promise about ``"accuracy"`` or ``"replicability"`` is proved."""
-        return self.accuracy_proved if about == ACCURACY else self.replicability_proved
 
     def short(self, about: str) -> dict[str, tuple[float, float]]:
         """Return the parameters that fall short of the proof: what is used, and what it needs."""
