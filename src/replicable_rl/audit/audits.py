@@ -277,9 +277,9 @@ def _completed(
     number = len(keys) - len(queue)
     with contextlib.closing(batches_of(queue, store, n_jobs, on_error)) as batches:
         report("runs", number, len(keys))
-        for chunk, made, contents in batches:
+        for made, contents, left in batches:
             store.add([run for run in made if run.error is None or on_error == "record"], contents)
-            queue.take_back(chunk, len(made))
+            queue.take_back(left)
             for run in made:
                 if run.error is not None and on_error == "raise":
                     which = f"run {1 + list(keys).index(run.key)} of {len(keys)}"
@@ -293,7 +293,7 @@ def _completed(
             number += len(made)
             report("runs", number, len(keys))
     runs = tuple(finished[key] for key in keys)
-    return AuditResult(spec, runs, store, len(runs), spec.job.mdp, spec.job.observations)
+    return AuditResult(spec, runs, store, len(runs), spec.job.mdp)
 
 
 def _repeated(result: AuditResult, before: set[str], number: int, pristine: Pristine) -> AuditResult:

@@ -5,21 +5,18 @@ A store with several audits is a document with an overview and a section for eac
 
 from __future__ import annotations
 
+import itertools
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.audit.evidence import TrainingCode
-from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.paper import cited
 from replicable_rl.report import Block, Cell, Facts, Heading, Interval, Intervals, Mark, Policy, Table, Text
-from replicable_rl.runs import ObjectSpec, Run, usual_level
+from replicable_rl.runs import usual_level
 from replicable_rl.wording import brief, interval, number, number_range, percent, plural, share
 
 if TYPE_CHECKING:
@@ -29,7 +26,6 @@ _STATES = 6  # states in the table
 _ROWS = 8  # claims in their table
 _ACTIONS = 4  # actions of a state
 _NAME = 40  # letters of a name
-_DIGEST = re.compile("[0-9a-f]{16,}")
 _ADVICE = {
     "met": "publish the algorithm, its parameters and a shared seed.",
     "refuted": "do not rely on the refuted claim.",
@@ -45,7 +41,7 @@ def document_of(result: AuditResult) -> list[Block]:
     level = judged_level(result)
     outputs = [] if level is None else _outputs(result, level)
     details = [] if level is None else [_levels(result)]
-    advice = Text(f"Next: {_advice(result, verdict_of(result, level)[0].text)}")
+    advice = Text(f"Next: {_advice(result, verdict_mark(result, level)[0].text)}")
     return [*summary_of(result), *outputs, advice, *details, *_claims(result), _origin(result)]
 
 
@@ -56,7 +52,7 @@ def summary_of(result: AuditResult) -> list[Block]:
         blocks.append(Text(result.evidence.process, "bad" if result.evidence.differ else "plain"))
     blocks += [Text(f"Warning: {warning}", "bad") for warning in result.warnings]
     if level is not None:
-        agreement, (verdict, reason) = result.agreement(level), verdict_of(result, level)
+        agreement, (verdict, reason) = result.agreement(level), verdict_mark(result, level)
         sentence = (
             f"Same {level} in {agreement.same} of {agreement.pairs} {result.evidence.pairs}: agreement "
             f"{agreement.every_look}, {percent(result.spec.confidence)} at every look. {reason}"
@@ -79,7 +75,7 @@ def store_document(results: Sequence[AuditResult]) -> list[Block]:
         title, level = title_of(result), judged_level(result)
         sections += [Heading(title), *document_of(result)[1:]]
         if level is not None:
-            value, tone = result.agreement(level), verdict_of(result, level)[0].tone
+            value, tone = result.agreement(level), verdict_mark(result, level)[0].tone
             name = brief(f"{title}{'' if level == 'policy' else f', {level}'}", 90)
             bars.append(Interval(name, value.estimate, value.low, value.high, result.required(level), tone))
     caption = (
@@ -93,24 +89,12 @@ def store_document(results: Sequence[AuditResult]) -> list[Block]:
 
 
 def title_of(result: AuditResult) -> str:
-    """Return what was audited: the algorithm and the problem by their names, without digests."""
-    subject = result.evidence.subject or _named(result.problem)
+    """Return what was audited: the algorithm and the problem by their names."""
+    subject = result.evidence.subject or result.problem.text
     if result.problem.id == "mdp" and not result.evidence.subject:
         subject = "a table" if result.mdp is None else f"a table of {plural(result.mdp.n_states, 'state')}"
     on = "" if result.problem.id == "callable" else f" on {subject}"  # training code says what it trains on
-    return brief(_named(result.algorithm) + on, 300)
-
-
-def _named(spec: ObjectSpec) -> str:
-    """Write an id and its parameters, but for digests."""
-    params = ", ".join(f"{key}={text}" for key, value in sorted(spec.params.items()) if (text := _parameter(value)))
-    return f"{spec.id} ({params})" if params else spec.id
-
-
-def _parameter(value: Json) -> str:
-    if isinstance(value, dict) and isinstance(value.get("id"), str):
-        return _named(ObjectSpec(str(value["id"]), {key: each for key, each in value.items() if key != "id"}))
-    return "" if isinstance(value, str) and _DIGEST.fullmatch(value) else brief(str(value), 80)
+    return brief(result.algorithm.text + on, 300)
 
 
 def _size(result: AuditResult) -> str:
@@ -120,10 +104,7 @@ def _size(result: AuditResult) -> str:
 
 
 def _state_name(result: AuditResult, state: int) -> str:
-    """Return the name of a state, or its number, or the observation of a probe of numbers."""
-    probe, names = result.probe, result.labels.states
-    if isinstance(probe, np.ndarray) and probe.ndim == 1:
-        return str(probe[state])
+    names = result.labels.states
     return str(state) if names is None or state >= len(names) else names[state]
 
 
@@ -142,7 +123,7 @@ def judged_level(result: AuditResult) -> str | None:
     return result.level if result.level in result.levels else usual_level(result.levels) if result.levels else None
 
 
-def verdict_of(result: AuditResult, level: str | None) -> tuple[Mark, str]:
+def verdict_mark(result: AuditResult, level: str | None) -> tuple[Mark, str]:
     """Judge the agreement at a level, the losses, and the claims of the runs: one verdict, and its reason."""
     requirement = None if level is None else result.required(level)
     if result.refuted:
@@ -278,10 +259,8 @@ def _taken(result: AuditResult, state: int) -> str:
 
 def _pair(result: AuditResult) -> Iterator[Block]:
     """Yield two runs with one shared seed, which differ if any two do."""
-    size, pairs = result.spec.runs_per_seed, list[tuple[Run, Run]]()
-    for i in range(0, len(result.runs), size):
-        group = [run for run in result.runs[i : i + size] if "policy" in run.fingerprints]
-        pairs += [(group[0], other) for other in group[1:]]
+    decided = [run for run in result.runs if "policy" in run.fingerprints]
+    pairs = [pair for pair in itertools.pairwise(decided) if pair[0].shared_seed == pair[1].shared_seed]
     differing = (pair for pair in pairs if pair[0].fingerprints.policy != pair[1].fingerprints.policy)
     chosen = next(differing, pairs[0] if pairs else None)
     if chosen is None or any(run.policy.ndim != 1 or run.policy.dtype.kind != "i" for run in chosen):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
-from replicable_rl.audit.agreement import Agreement, Estimate, Outputs, measure, measure_logs
+from replicable_rl.audit.agreement import Agreement, Outputs, measure, measure_logs
 from replicable_rl.canonical import from_record
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
 from replicable_rl.logs import Logs
@@ -53,7 +53,6 @@ class Job(ABC):
 
     mdp: TabularMDP | None = None  # the problem where it is known as a table: policies are evaluated on it
     algorithm: Algorithm | None = None
-    observations: Any = None  # what functions are compared on
     estimated: bool = False  # whether the problem was itself estimated from data
 
     @abstractmethod
@@ -150,10 +149,6 @@ class Evidence(ABC):
     def measure(self, level: str, outputs: Outputs, runs_per_seed: int, confidence: float) -> Agreement:
         """Return how often two runs agree."""
         return measure(level, outputs, runs_per_seed, confidence)
-
-    def uniform_return(self, quantile: float) -> Estimate | None:
-        """Return what the uniform policy earns, with an error of so many standard errors; None: nobody knows."""
-        return None
 
 
 @dataclass(frozen=True)
@@ -275,13 +270,6 @@ class TrainingCode(Evidence):
     def promised(self) -> PromisedLoss | None:
         """The loss that was asked for."""
         return None if self.epsilon is None else PromisedLoss(self.epsilon, self.delta, "worst")
-
-    def uniform_return(self, quantile: float) -> Estimate | None:
-        """Return what the uniform policy earns, where that is known."""
-        if self.uniform is None:
-            return None
-        half = quantile * self.uniform_error
-        return Estimate(self.uniform, self.uniform - half, self.uniform + half)
 
 
 # --- the spec -----------------------------------------------------------------------------------------------------

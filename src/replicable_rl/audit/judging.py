@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.audit.agreement import Estimate, every_look
-from replicable_rl.audit.evidence import AuditSpec
+from replicable_rl.audit.evidence import AuditSpec, TrainingCode
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning import evaluate_policy, gain, optimal_values
@@ -206,12 +206,15 @@ def measure_returns(runs: Sequence[Run], spec: AuditSpec) -> Returns | None:
     known = ~np.isnan(means)
     if not known.any():
         return None
-    groups = means.reshape(-1, spec.runs_per_seed)
+    groups, uniform = means.reshape(-1, spec.runs_per_seed), None
+    if isinstance(spec.evidence, TrainingCode) and spec.evidence.uniform is not None:
+        mean, half = spec.evidence.uniform, spec.evidence.uniform_error * _quantile(10**9, spec.confidence)
+        uniform = Estimate(mean, mean - half, mean + half)  # of very many episodes
     whole = ~np.isnan(groups).all(axis=1)
     return Returns(
         mean_with_interval(np.nanmean(groups[whole], axis=1) if len(groups) > 1 else means[known], spec.confidence),
         tuple(float(mean) if is_known else None for mean, is_known in zip(means, known, strict=True)),
-        spec.evidence.uniform_return(_quantile(10**9, spec.confidence)),  # of very many episodes
+        uniform,
     )
 
 

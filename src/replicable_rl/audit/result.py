@@ -54,8 +54,6 @@ class AuditResult(Documented):
         How many runs the audit asks for; a store that it was read from may lack some of them.
     mdp : TabularMDP or None
         The problem, where it is known as a table.
-    probe : array, mapping of arrays, or None
-        The observations on which functions were compared.
     repeats : tuple of Repeat
         Runs that were made again, in a fresh process, and whether they came out the same; also of other audits.
     """
@@ -65,7 +63,6 @@ class AuditResult(Documented):
     store: RunStore
     runs_asked: int
     mdp: TabularMDP | None = None
-    probe: Any = None
     repeats: tuple[Repeat, ...] = ()
     _outputs: dict[str, dict[str, Any]] = field(default_factory=dict, init=False, repr=False)  # by level
 
@@ -97,8 +94,7 @@ class AuditResult(Documented):
     @property
     def place(self) -> str:
         """Where policies act: in a "state", or on an "observation" of a probe set, which a store does not keep."""
-        in_spec = self.evidence.drawn_by == OWN and "probe" in self.algorithm.params
-        return "observation" if in_spec or self.probe is not None else "state"
+        return "observation" if self.evidence.drawn_by == OWN and "probe" in self.algorithm.params else "state"
 
     @property
     def failures(self) -> tuple[Run, ...]:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 OnError = Literal["raise", "record"]
 Contents = dict[str, bytes]  # outputs by their fingerprints
-Batch = tuple[int, list[Run], Contents]  # the number of the chunk, and what came of it
+Batch = tuple[list[Run], Contents, Sequence[RunSpec]]  # of a chunk: what was made, and which runs were not
 _PATIENCE = 0.3  # seconds of runs that a chunk brings
 _LARGEST = 2000  # runs of a chunk
 _LOOK = 1.0  # seconds between two looks of a worker at its parent
@@ -61,27 +61,17 @@ class RunFailed(InvalidInput):
         catches the exception.
     """
 
-    def __init__(self, message: object = "", traceback: str | None = None) -> None:
+    def __init__(self, message: str, traceback: str | None = None) -> None:
         super().__init__(message)
         self.traceback = traceback
         if traceback is not None:
-            self.__cause__ = _InTheRun(traceback)
-
-    def __reduce__(self) -> tuple[type[RunFailed], tuple[str, str | None]]:
-        return type(self), (str(self), self.traceback)
-
-
-class _InTheRun(Exception):
-    """What happened in a run, for Python to show above the `RunFailed` that it caused."""
-
-    def __str__(self) -> str:
-        return f"\n\n{self.args[0]}"
+            self.add_note(traceback)
 
 
 # --- runs, one after the other ------------------------------------------------------------------------------------
 
 
-def run_chunk(number: int, job: Job, specs: Sequence[RunSpec], on_error: OnError) -> Batch:
+def run_chunk(job: Job, specs: Sequence[RunSpec], on_error: OnError) -> Batch:
     """Make runs in order for a fraction of a second; a failed one is the last, unless it is recorded.
 
     The runs come without their outputs, and each distinct output comes once.
@@ -104,7 +94,7 @@ def run_chunk(number: int, job: Job, specs: Sequence[RunSpec], on_error: OnError
             # The spec of the audit: somebody's own code is known there by the name that its author gave it.
             seconds = time.perf_counter() - started
             runs.append(packed(run, contents, spec=spec, made_with=made_with(), seconds=seconds))
-    return number, runs, contents
+    return runs, contents, specs[len(runs) :]
 
 
 def _describe(error: BaseException) -> str:
@@ -132,29 +122,25 @@ class Queue:
 
     def __init__(self, job: Job, lacking: Sequence[RunSpec]) -> None:
         self._job, self._left = job, deque(lacking)
-        self._out: list[list[RunSpec]] = []  # chunks that are being made
         self._lock = threading.Lock()  # joblib asks for work from threads of its own
 
     def __len__(self) -> int:
         return len(self._left)
 
-    def chunks(self, workers: int) -> Iterator[tuple[int, Job, list[RunSpec]]]:
+    def chunks(self, workers: int) -> Iterator[tuple[Job, list[RunSpec]]]:
         """Yield chunks until no run is left."""
         while True:
             with self._lock:
                 size = min(_LARGEST, -(-len(self._left) // (2 * workers)))
-                if not size:
-                    return
                 chunk = [self._left.popleft() for _ in range(size)]
-                self._out.append(chunk)
-                number = len(self._out) - 1
-            yield number, self._job, chunk
+            if not chunk:
+                return
+            yield self._job, chunk
 
-    def take_back(self, number: int, runs: int) -> None:
+    def take_back(self, runs: Sequence[RunSpec]) -> None:
         """Take the runs of a chunk back that were not made."""
         with self._lock:
-            chunk, self._out[number] = self._out[number], []
-            self._left.extendleft(reversed(chunk[runs:]))
+            self._left.extendleft(reversed(runs))
 
 
 # --- workers ------------------------------------------------------------------------------------------------------
@@ -326,5 +312,5 @@ def _make(job: Job, spec: RunSpec, pipe: Connection) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     # In a thread of its own: OpenMP waits for ever for the threads that the main one had before it was forked.
-    _, (run,), _ = ThreadPoolExecutor(1).submit(run_chunk, 0, job, [spec], "record").result()
+    (run,), _, _ = ThreadPoolExecutor(1).submit(run_chunk, job, [spec], "record").result()
     pipe.send(dict(run.fingerprints) if run.error is None else run.error)
