@@ -41,7 +41,7 @@ _HALF = 2.0**30  # sums of parts of this size fit 64 bits, for 2**32 rows
 _WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,14})\.0")
 _NUMBER = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+e)(e?[-+]?[0-9]+)?", re.IGNORECASE)
 _MISSING = {"NA", "N/A", "NULL", "null", "NaN", "nan"}  # in text files
-_AS_TEXTS = "cast all to text, or declare all names as texts: states=..., actions=..."
+_AS_TEXTS = "cast all to text, or declare all names as texts (states=..., actions=...)"
 _DECIMAL = "CASE WHEN NOT contains(o, '_') THEN TRY_CAST(o AS DECIMAL(38, 9)) END"  # an order that is written
 _TIME = "CASE WHEN regexp_matches(o, '^[0-9]{4}-') THEN TRY_CAST(o AS TIMESTAMPTZ) END"
 
@@ -107,7 +107,7 @@ class Count:
         self.parts["action"] = [f"a{i}" for i in range(len(self.columns.of("action")))]
         self.keys = [name for use in PARTS for name in self.parts[use]]
         uses = self.columns.uses
-        self.has_next, self.has_done, self.has_order = (use in uses for use in ("next_state", "done", "order"))
+        self.has_done, self.has_order = "done" in uses, "order" in uses
         self.has_ends, self.follows = self.columns.has_ends, self.columns.follows
         self.done = "COALESCE(d, true)" if self.has_ends else "false"
         self.first = "MIN(i)" if log.place else "NULL"
@@ -158,7 +158,7 @@ class Count:
         """Define ``steps``: the parts of names, r (reward), d (done), e (episode), o (order), i (number of the row)."""
         columns, kinds = self.columns, self.log.kinds
         queries = {use: list(self._parts_of(use)) for use in PARTS}
-        if not self.has_next and not self.follows:  # a list of pairs
+        if columns.is_list:
             queries["next_state"] = queries["state"]
         chosen = [f"{query} AS {part}" for use in PARTS for query, part in zip(queries[use], self.parts[use])]  # noqa: B905
         letters = ["r"]
@@ -419,8 +419,7 @@ def _read(
         return [(value, "is missing" * (value is None)) for value in values]
     if "written" in sorts:
         return _read_written(values, needed, declared)
-    most = 2**24 if "FLOAT" in kinds else EXACT
-    return [_read_number(value, most) for value in values]
+    return [_read_number(value, 2**24 if "FLOAT" in kinds else EXACT) for value in values]
 
 
 def _read_number(value: Any, most: int) -> Read:
@@ -433,32 +432,21 @@ def _read_number(value: Any, most: int) -> Read:
 
 def _read_written(values: Sequence[Any], needed: Sequence[Any], declared: set[Label]) -> list[Read]:
     """Return the names of a text file: whole numbers if all of them are, and texts otherwise."""
-    marks = _MISSING - declared
-    if any(isinstance(name, str) for name in declared):
-        return [
-            (value, "is a mark of missing values" if value in marks else "is missing" * (value is None))
-            for value in values
-        ]
-    names = [value for value in needed if value is not None and value.strip() and value not in marks]
-    whole = sum(map(_is_whole, names))
-    texts = sum(not _is_whole(value) and _NUMBER.fullmatch(value) is None for value in names)
-    wants_whole = bool(declared) or texts <= whole
-    return [_read_name(value, marks, wants_whole) for value in values]
+    marks, are_texts = _MISSING - declared, any(isinstance(name, str) for name in declared)
+    names = [] if declared else [value for value in needed if value is not None and value.strip()]
+    texts = [name for name in names if name not in marks and not _is_whole(name)]
+    rule = f"is a number, and others such as {shown(texts[0])} are no whole numbers; {_AS_TEXTS}" if texts else ""
 
+    def read(value: Any) -> Read:
+        if value is None or not value.strip():
+            return None, "is missing"
+        if value in marks:
+            return None, "is a mark of missing values; declare it if it is a name (states=..., actions=...)"
+        if texts and (_is_whole(value) or _NUMBER.fullmatch(value)):
+            return None, rule
+        return int(value.removesuffix(".0")) if _is_whole(value) and not are_texts else value, ""
 
-def _read_name(value: str | None, marks: set[str], wants_whole: bool) -> Read:
-    if value is None or not value.strip():
-        return None, "is missing"
-    if value in marks:
-        return None, "is a mark of missing values; declare it if it is a name: states=..., actions=..."
-    is_whole = _is_whole(value)
-    if not is_whole and _NUMBER.fullmatch(value):
-        return None, f"is no text and no whole number; {_AS_TEXTS}"
-    if is_whole and not wants_whole:
-        return None, f"is a whole number, and others are texts; {_AS_TEXTS}"
-    if wants_whole and not is_whole:
-        return None, f"is a text, and others are whole numbers; {_AS_TEXTS}"
-    return int(value.removesuffix(".0")) if is_whole else value, ""
+    return list(map(read, values))
 
 
 def _is_whole(value: str) -> bool:
@@ -488,10 +476,7 @@ def _reward(value: str, kind: str) -> str:
     """Return a reward: a number, or 1 and 0 for what is true and false; NULL where it is neither."""
     if kind == "BOOLEAN":
         return f"CASE WHEN {value} THEN 1.0 WHEN NOT {value} THEN 0.0 END"
-    number = _as_number(value, kind)
-    if sort_of(kind) in ("text", "written"):
-        number = f"COALESCE({number}, CAST({_truth(value, kind)} AS DOUBLE))"
-    return f"{number} + 0.0"  # -0.0 is the same reward
+    return f"{_as_number(value, kind)} + 0.0"  # -0.0 is the same reward
 
 
 def _truth(value: str, kind: str) -> str:

@@ -84,12 +84,7 @@ class Bins:
         return (f"below {names[0]}", *inner, f"{names[-1]} or more")
 
 
-class Binned(NamedTuple):
-    """Which part of a state or an action is binned, and where the edges are; part of the identity of a process."""
-
-    use: str  # "state" or "action"
-    place: int
-    edges: tuple[float, ...]
+Binned = tuple[str, int, tuple[float, ...]]  # "state" or "action", which part of it is binned, and where the edges are
 
 
 def bins_of(bins: Any, columns: Sequence[str]) -> dict[str, Bins]:
@@ -169,7 +164,7 @@ class Process:
         """Read the JSON form back; JSON writes a whole float as an integer."""
         floats = {name: data[name] and tuple(map(float, data[name])) for name in ("reward_range", "initial")}
         names = {name: tuple(map(_from_json, data[name])) for name in ("states", "actions")}
-        bins = tuple(Binned(use, place, tuple(map(float, edges))) for use, place, edges in data["bins"])
+        bins = tuple((use, place, tuple(map(float, edges))) for use, place, edges in data["bins"])
         allowed = data["allowed"] and tuple(map(tuple, data["allowed"]))
         return cls(**data | floats | names | {"bins": bins, "allowed": allowed, "gamma": float(data["gamma"])})
 

@@ -17,7 +17,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,7 +100,7 @@ class Columns:
     def binned(self) -> tuple[Binned, ...]:
         """What of the states and the actions is binned."""
         return tuple(
-            Binned(use, place, tuple(bins.edges))
+            (use, place, tuple(bins.edges))
             for use in ("state", "action")
             for place, bins in enumerate(self.bins_of(use))
             if bins is not None
@@ -148,6 +148,7 @@ def the(use: str) -> str:
 # --- relations ----------------------------------------------------------------------------------------------------
 
 
+@dataclass
 class Relation:
     """The rows of a log in DuckDB; only counts leave them.
 
@@ -165,19 +166,17 @@ class Relation:
         Where a row is, by its number; None where rows have no order.
     row : str
         What numbers the rows in a query; without it, the rows are copied into a table that numbers them.
+    kinds : dict
+        The types of the columns, as DuckDB calls them.
     """
 
-    def __init__(
-        self,
-        duck: Duck,
-        name: str,
-        columns: Columns,
-        files: Sequence[str] = (),
-        place: Callable[[int], str] | None = None,
-        row: str = "",
-    ) -> None:
-        self.duck, self.name, self.columns, self.files, self.place, self.row = duck, name, columns, files, place, row
-        self.kinds: dict[str, str] = {}  # of every column, as DuckDB calls it
+    duck: Duck
+    name: str
+    columns: Columns
+    files: Sequence[str] = ()
+    place: Callable[[int], str] | None = None
+    row: str = ""
+    kinds: dict[str, str] = field(default_factory=dict)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Ask DuckDB."""
@@ -466,7 +465,11 @@ def _in_one_sentence(files: Sequence[str]) -> Iterator[None]:
         file = next(
             (file for file in files if f"file = {file}\n" in text or file in text), [*files, "from_transitions"][0]
         )
-        what = re.split(r"Possible (?:fix|Solution)|\nLINE ", re.sub(r"Original Line:.*\n", "", text))[0]
+        what = re.split(r"Possible (?:fix|Solution)|\nLINE ", text)[0].removeprefix("Invalid Input Error: ")
+        what = re.sub(r"Original Line:.*\n(?=Expected|Value|Invalid)", "", what, flags=re.DOTALL)
+        what = re.sub(
+            r"The CSV Parser state.*", "lines end in two ways, or a quote is out of place", what, flags=re.DOTALL
+        )
         raise InvalidFile(f"{file}: {sentence(what, 200)}.") from None
 
 
