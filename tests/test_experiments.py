@@ -264,7 +264,7 @@ def test_only_points_of_open_verdicts_are_looked_at_again(tmp_path: Path, monkey
     class Mine(Experiment):
         """A title."""
 
-        order, caption, alternative = 1, "", ""
+        order, caption = 1, ""
 
         def design(self, scale: Scale) -> list[Study]:
             algorithm = ObjectSpec("phased-vi-v1", {"epsilon": 0.2, "delta": 0.05, "calls": 5, "iterations": 3})

@@ -114,7 +114,7 @@ class Mine(Experiment):
     Read <it>.
     """
 
-    order, caption, alternative = 65, "A dot.", "Dots."
+    order, caption = 65, "A dot."
 
     def design(self, scale):
         algorithm = ObjectSpec("phased-vi-v1", {"epsilon": 0.2, "delta": 0.05, "calls": 5, "iterations": 3})
@@ -148,7 +148,7 @@ def test_a_new_module_is_a_new_experiment(
     assert main(["reproduce", "mine", *QUICK, "--output", str(tmp_path / "results")]) == 0
     assert "Of 1 claims: 1 held, 0 not held, 0 cannot tell." in capsys.readouterr().out
     page = (tmp_path / "results/mine.html").read_text(encoding="utf-8")
-    for text in ("A thing of its own", "Read &lt;it&gt;.", 'alt="Dots."', "It runs", "mine.json"):
+    for text in ("A thing of its own", "Read &lt;it&gt;.", 'alt="A thing of its own"', "It runs", "mine.json"):
         assert text in page
 
 

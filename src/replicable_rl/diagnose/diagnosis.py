@@ -23,10 +23,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
     Policies = tuple[NDArray[np.int64], ...]
     Rows = tuple[NDArray[np.int64], NDArray[np.int64] | None]  # of every outcome, and of every first state
-    Models = tuple[EmpiricalModel, ...]
 
 _LARGEST = 100.0  # times the log: more data are never asked for
 _SEARCHED = 100  # pairs of logs at most, at every size that is tried
@@ -263,8 +262,8 @@ class Forecast:
         policy: NDArray[np.int64] = self.algorithm.decide(model, self.plan, shared).decision.outputs["policy"]
         return policy
 
-    def each(self, what: str, decide: Callable[[Models, SharedRandomness], Any], scale: float = 1.0) -> Iterator[Any]:
-        """Yield what is decided on the models of resampled logs, with what they share.
+    def policies(self, what: str, scale: float = 1.0) -> Iterator[Policies]:
+        """Yield what resampled logs decide with one shared seed.
 
         "logs": two drawn from the log, and two from one that was drawn from it. "halves": its halves.
         """
@@ -272,7 +271,7 @@ class Forecast:
 
         data, rows = self.data, (self.data.count, self.data.starts)
 
-        def one(i: int) -> Any:
+        def decided(i: int) -> Policies:
             rng = sample_stream(derived_seed(f"diagnose/{what}", self.seed, i))
             shared = SharedRandomness(derived_seed(f"diagnose/shared/{what}", self.seed, i))
             drawn: tuple[Rows, ...]
@@ -281,23 +280,19 @@ class Forecast:
             else:
                 other = again(rows, rng)
                 drawn = *(again(rows, rng, scale) for _ in range(2)), *(again(other, rng, scale) for _ in range(2))
-            return decide(tuple(EmpiricalModel(data, data.counts_of(*log)) for log in drawn), shared)
+            return tuple(self.decide(EmpiricalModel(data, data.counts_of(*log)), shared) for log in drawn)
 
         threads = THREADS if data.key.size >= _MANY else 1
         if threads < 2:
-            yield from track(map(one, range(self.resamples)), what, self.resamples)
+            yield from track(map(decided, range(self.resamples)), what, self.resamples)
             return
         waiting: deque[Answer] = deque()
         with Threads(threads) as others:  # who has seen enough does not wait for the rest
             for i in track(range(self.resamples), what):
-                waiting.append(others.submit(one, i))
+                waiting.append(others.submit(decided, i))
                 if len(waiting) > threads:
                     yield result_of(waiting.popleft())
             yield from map(result_of, waiting)
-
-    def policies(self, what: str, scale: float = 1.0) -> Iterator[Policies]:
-        """Yield what these logs decide."""
-        return self.each(what, lambda models, shared: tuple(self.decide(model, shared) for model in models), scale)
 
     def reaches(self, target: float, scale: float) -> bool:
         """Whether logs, so many times as large, agree often enough; no more are drawn than tell clearly.
@@ -327,24 +322,20 @@ class Forecast:
         return high
 
     def estimates(self, confidence: float) -> tuple[Estimate, Estimate]:
-        """Return the forecast, and how often halves agree; note where logs differ."""
+        """Return the forecast, of the plain best action at most that of the halves, and how often halves agree.
+
+        Also note where logs differ.
+        """
         draws, everywhere = [], np.arange(self.data.n_states)
         for policies in self.policies("logs"):
             draws.append(corrected(policies))
             self.differ += policies[0] != policies[1]
             for policy in policies[:2]:
                 self.taken[everywhere, policy] += 1.0
-        of_halves = self.of_halves(confidence)
-        return self.bounded(extrapolated(draws, confidence), of_halves), of_halves
-
-    def bounded(self, forecast: Estimate, of_halves: Estimate) -> Estimate:
-        """Return the forecast; for the plain best action, that of the halves if it is lower."""
-        return of_halves if self.is_plain and float(forecast) > float(of_halves) else forecast
-
-    def of_halves(self, confidence: float) -> Estimate:
-        """Return how often two disjoint halves agree."""
         same = sum(alike(*policies) for policies in self.policies("halves"))
-        return Estimate(same / self.resamples, *clopper_pearson(same, self.resamples, confidence))
+        of_halves = Estimate(same / self.resamples, *clopper_pearson(same, self.resamples, confidence))
+        forecast = extrapolated(draws, confidence)
+        return of_halves if self.is_plain and float(forecast) > float(of_halves) else forecast, of_halves
 
 
 def again(rows: Rows, rng: np.random.Generator, scale: float = 1.0) -> Rows:

@@ -127,7 +127,7 @@ class Calibration(Documented):
     points : tuple of Point
         The sizes that were tried, from the smallest on. All their intervals hold at once, with the confidence.
     rho, epsilon, confidence : float
-        What was asked; ``epsilon`` is None where losses were not asked about.
+        What was asked; of losses nothing where ``epsilon`` is None.
     theory : int or None
         Samples, in all, that the proof needs for the same promise; None where there is no such proof.
     gain : float or None

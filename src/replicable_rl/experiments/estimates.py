@@ -55,11 +55,7 @@ def distinct(rows: Sequence[Row], name: str) -> list[Any]:
 
 
 def written(row: Row, name: str) -> str:
-    """Write an estimate with its interval.
-
-    >>> written({"share": 0.9, "share_low": 0.8, "share_high": 0.95}, "share")
-    '0.900 (0.800–0.950)'
-    """
+    """Write an estimate with its interval."""
     return with_interval(row[name], row[f"{name}_low"], row[f"{name}_high"])
 
 
@@ -71,11 +67,7 @@ def transition_probabilities(mdp: TabularMDP) -> NDArray[np.float64]:
 
 
 def columns(name: str, estimate: float, low: float, high: float) -> Row:
-    """Return an estimate as three columns: no number travels without its interval.
-
-    >>> columns("share", 0.9, 0.8, 0.95)
-    {'share': 0.9, 'share_low': 0.8, 'share_high': 0.95}
-    """
+    """Return an estimate as three columns: no number travels without its interval."""
     return {name: estimate, f"{name}_low": low, f"{name}_high": high}
 
 

@@ -118,7 +118,6 @@ class Experiment(ABC):
 
     order: ClassVar[int]  # where it stands among the others
     caption: ClassVar[str]
-    alternative: ClassVar[str]  # instead of the figure, for those who cannot see it
     headline: ClassVar[bool] = False  # whether a claim of it that does not hold ends the command with 1
 
     @abstractmethod

@@ -150,6 +150,6 @@ def _section(made: Made, folder: Path) -> Iterator[Block]:
     title, *reading = experiment.paragraphs
     yield Heading(title)
     yield from map(Text, reading)
-    yield report.Figure((folder / f"{name}.svg").read_bytes(), experiment.alternative, experiment.caption)
+    yield report.Figure((folder / f"{name}.svg").read_bytes(), title, experiment.caption)
     yield from experiment.blocks(made.data)
     yield Command(f"replicable-rl reproduce {name}", [f"{name}.{kind}" for kind in (*FORMATS, "json")])

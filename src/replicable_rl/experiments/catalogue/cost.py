@@ -53,7 +53,6 @@ class Cost(Experiment):
         "Left: agreement over m on each grid. Right: the m for an agreement of 0.8 over N, on logarithmic axes, and "
         "what theory asks for. Slopes are least squares; the interval of the measured one follows from the bars."
     )
-    alternative = "Agreement over calls for growing grids, and calls needed over the number of pairs."
 
     def design(self, scale: Scale) -> list[Study]:
         """Return several m on every grid."""

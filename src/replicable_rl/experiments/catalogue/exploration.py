@@ -42,7 +42,6 @@ class Exploration(Experiment):
 
     order = 30
     caption = "How often two runs agree, over the episodes of a round: two ingredients, and the worst case of one."
-    alternative = "Two panels about RepRMAX and R-max: agreement over episodes per round, and which ingredient counts."
 
     def design(self, scale: Scale) -> list[Study]:
         """Return the 2 x 2 over m on the grid, and both thresholds on the other problem."""

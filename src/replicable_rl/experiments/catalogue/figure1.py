@@ -45,7 +45,6 @@ class Figure1(Experiment):
         "Arrows are the policy. Framed cells are those in which the two runs of an algorithm differ. Below: the exact "
         "probability of ending in each goal from the start S."
     )
-    alternative = "Two grids, two policies of Phased Q-learning that differ, and two policies of rPVI that do not."
 
     def design(self, scale: Scale) -> list[Study]:
         """Return, for every grid, the runs of Phased Q-learning and those of rPVI."""

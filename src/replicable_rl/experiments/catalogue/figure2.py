@@ -48,9 +48,6 @@ class Figure2(Experiment):
         "Lines are estimates, bands their intervals; the dotted line is 1 − ρ. Modal share: the interval is of the "
         "probability of the likeliest value function under this r. Unique share: of its expectation in 150 runs."
     )
-    alternative = (
-        "Modal share, unique share and agreement over multiples of 13000 calls, for two grids and several rho_SQ."
-    )
 
     def design(self, scale: Scale) -> list[Study]:
         """Return, for every point, many runs under the published seed, and pairs of runs under seeds of their own."""

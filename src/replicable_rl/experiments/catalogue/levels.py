@@ -50,7 +50,6 @@ class Levels(Experiment):
 
     order = 60
     caption = "Agreement over the samples of a run. The dotted line is the agreement whose price is compared."
-    alternative = "Agreement of model, value and policy over samples on two grids."
 
     def design(self, scale: Scale) -> list[Study]:
         """Return both algorithms over their range of calls, on both grids."""

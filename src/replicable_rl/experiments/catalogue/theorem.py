@@ -62,7 +62,6 @@ class Theorem(Experiment):
         "From left to right: samples of a run, pairs of runs that differ (bar: interval; dotted: ρ), the worst error "
         "of all runs in units of what is promised (arrows: smaller than drawn)."
     )
-    alternative = "A row for every problem and algorithm: samples, disagreement, error."
 
     def design(self, scale: Scale) -> list[Study]:
         """Return both algorithms on every shipped problem, in all their forms."""
