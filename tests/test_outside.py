@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -123,43 +122,6 @@ def test_a_store_resumes_and_extends(
         one = store.run(first.runs[0].key)
         assert one.output("good-actions").tolist() == [[1, 1], [1, 1]]
     assert len(made) == 26
-
-
-KILLED = """
-import os, signal, sys, time
-import replicable_rl as rr
-from replicable_rl.audit import evidence
-from replicable_rl.runs import algorithm_spec
-from replicable_rl.solve import solve_as
-from examples import own
-made = []
-def until_killed(*arguments, **options):
-    made.append(1)
-    if len(made) == 31:
-        time.sleep(0.5)  # what was made before is committed
-    if len(made) == 41:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return solve_as(*arguments, **options)
-evidence.solve_as = until_killed
-rr.audit(rr.make("two-doors-v1"), own.GoodEnough(0.05), shared_seeds=30, store=sys.argv[1])
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
-def test_an_audit_that_is_killed_goes_on_where_it_was(
-    doors: rr.TabularMDP, algorithm: Any, tmp_path: Path, made: list[rr.Run]
-) -> None:
-    path = tmp_path / "own.sqlite"
-    ended = subprocess.run([sys.executable, "-c", KILLED, str(path)], cwd=ROOT, check=False)
-    assert ended.returncode == -signal.SIGKILL
-    with rr.RunStore(path) as store:
-        ((_, kept),) = store.families()
-        (part,) = read_audits(store)
-    assert 31 <= kept <= 40
-    assert (len(part.runs), part.runs_asked) == (kept // 2 * 2, 60)
-    resumed = rr.audit(doors, algorithm, shared_seeds=30, store=path)
-    assert len(made) == 60 - kept
-    assert resumed.runs == rr.audit(doors, algorithm, shared_seeds=30).runs
 
 
 # --- the command line ------------------------------------------------------------------------------

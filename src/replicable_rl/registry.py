@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any
 
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.files import Artifact, Name, load_artifact, replacing, write_artifact
@@ -24,7 +24,6 @@ from replicable_rl.runs import LEVELS, Level, ObjectSpec, Run, add_level, is_rel
 
 _GYMNASIUM = "gymnasium/"
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*-v[0-9]+")
-Kind = TypeVar("Kind")
 
 PROBLEMS: dict[str, Callable[..., TabularMDP]] = {
     "two-goals-v1": problems.two_goals,
@@ -41,12 +40,6 @@ PROBLEMS: dict[str, Callable[..., TabularMDP]] = {
 _SHIPPED_LEVELS = frozenset(LEVELS)
 
 
-@overload
-def register(thing: Level) -> Level: ...
-@overload
-def register(thing: type[Kind]) -> type[Kind]: ...
-@overload
-def register(thing: str, constructor: Callable[..., TabularMDP]) -> None: ...
 def register(thing: Any, constructor: Any = None) -> Any:
     """Give a problem, an algorithm or a level a name of its own, for good.
 

@@ -69,8 +69,7 @@ class Documented(ABC):
     def save_page(self, path: str | os.PathLike[str], command: str | None = None) -> None:
         """Write the document as an HTML file that needs no network; ``command`` is what made it."""
         title, *blocks = self.document()
-        if not isinstance(title, Heading):
-            raise TypeError(f"{type(self).__name__}.document: the first block must be a Heading, got {title!r}.")
+        assert isinstance(title, Heading)
         write_text(path, page(title.text, blocks, command))
 
     def __str__(self) -> str:
