@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from replicable_rl import compiled
-from replicable_rl.threads import Threads
 
 HELPER = """
 from replicable_rl.compiled import inlined
@@ -150,20 +149,3 @@ def test_a_team_that_is_interrupted_ends_whenever_that_is(monkeypatch: pytest.Mo
     ended = list(itertools.takewhile(lambda end: end is not None, map(ends_though_interrupted_at, itertools.count(1))))
     assert all(ended)
     assert len(ended) > 20
-
-
-def test_tasks_that_nobody_has_begun_are_forgotten() -> None:
-    begun, go_on = threading.Event(), threading.Event()
-    done: list[int] = []
-
-    def first() -> None:
-        begun.set()
-        go_on.wait()
-
-    with Threads(1) as threads:
-        threads.submit(first)
-        for number in range(5):
-            threads.submit(done.append, number)
-        begun.wait()
-        threading.Timer(0.05, go_on.set).start()
-    assert done == []

@@ -15,7 +15,6 @@ from gymnasium.envs.toy_text import FrozenLakeEnv
 from gymnasium.spaces import Discrete, MultiDiscrete
 from gymnasium.wrappers import TimeLimit
 from numpy.typing import NDArray
-from scipy import stats
 
 import replicable_rl as rr
 from replicable_rl.errors import InvalidInput
@@ -236,19 +235,6 @@ def test_ends(env: Any, horizon: int, transitions: list[tuple[int, int, int]], s
     assert list(zip(seen.row.tolist(), seen.next_state.tolist(), seen.count.tolist(), strict=True)) == transitions
     assert seen.reward_sum == pytest.approx([5 * s / 10 if s < 3 else 0.0 for s, *_ in transitions])
     assert (seen.episodes, seen.steps) == (5, steps)  # steps made, not steps counted
-
-
-def test_rounds_follow_from_the_stream_and_are_independent() -> None:
-    lake, policy = rr.EpisodicEnv("FrozenLake-v1", **LAKE), [1] * 17
-    before = dense(lake.play(policy, 30, 10, sample_stream(1)))
-    lake.play(policy, 3, 4, sample_stream(5))  # what was played before changes nothing
-    rng = sample_stream(1)
-    one, two = (dense(lake.play(policy, 30, 10, rng)) for _ in range(2))
-    assert (one == before).all()
-    assert (two != before).any()
-    visits = np.array([lake.play(policy, 5, 6, rng).visits for _ in range(300)])
-    for pair in (1, 17, 65):  # down in the start, in the cell below, and after the end
-        assert stats.pearsonr(visits[:-1, pair], visits[1:, pair]).pvalue > ALPHA / 3
 
 
 # --- masks ---------------------------------------------------------------------------------------------------------

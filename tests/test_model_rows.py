@@ -121,36 +121,6 @@ def test_rows_against_an_independent_computation(
 # --- the order of learning does not matter ------------------------------------------------------------------
 
 
-def digests(query: RowQueries, known_rewards: Floats | None, data: TransitionCounts) -> set[str]:
-    """Digests of the model when eight pairs are learned at once, one by one, backwards, in groups, and unsorted."""
-    orders: list[list[list[int]]] = [
-        [list(range(8))],
-        [[pair] for pair in range(8)],
-        [[pair] for pair in reversed(range(8))],
-        [[5, 1], [7, 0, 2], [6], [3, 4]],
-        [[7, 6, 5, 4, 3, 2, 1, 0]],
-    ]
-    found = set()
-    for order in orders:
-        model = new_model(known_rewards)
-        for group in order:
-            model = model.learned(np.array(group), data, query)
-        found.add(model.table.digest)
-    return found
-
-
-@settings(max_examples=100, deadline=None)
-@given(queries, st.booleans(), st.integers(0, 2**32))
-def test_order_of_learning_leaves_no_trace(query: RowQueries, learned_rewards: bool, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    seen = counts(
-        {pair: dict(enumerate(rng.integers(1, 10**6, S).tolist())) for pair in range(8)},
-        {pair: float(rng.random()) for pair in range(8)},
-    )
-    rewards = None if learned_rewards else rng.random((S, A))
-    assert len(digests(query, rewards, seen)) == 1
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_different_rounds_and_different_data_give_the_same_bits(form: Form) -> None:
     """A pair learned early from few samples and late from many, next to others or alone: one row, bit by bit."""

@@ -104,31 +104,6 @@ def test_the_pinned_vectors_hold() -> None:
 # --- the law -------------------------------------------------------------------------------------------------------
 
 
-def distance(sample: list[float]) -> float:
-    """From the uniform law; above ``dkw_bound`` with probability at most alpha (Massart 1990), for every size."""
-    ordered, steps = np.sort(sample), np.arange(len(sample) + 1) / len(sample)
-    return float(max(np.max(steps[1:] - ordered), np.max(ordered - steps[:-1])))
-
-
-def dkw_bound(n: int, alpha: float) -> float:
-    return math.sqrt(math.log(2.0 / alpha) / (2.0 * n))
-
-
-def test_numbers_are_uniform_along_every_direction() -> None:
-    shared = SharedRandomness(SEED)
-    samples: dict[str, list[float]] = {
-        "one address": shared.uniform("law", shape=20_000).tolist(),
-        "over addresses": [float(shared.uniform("law", t, shape=1)[0]) for t in range(5_000)],
-        "over seeds": [float(SharedRandomness(SEED + k).uniform("law", 0, shape=1)[0]) for k in range(5_000)],
-        "over labels": [float(shared.uniform(f"law/{k}", shape=1)[0]) for k in range(5_000)],
-        "lower bits": (shared.words("law", 1, count=20_000) % np.uint64(2**32) / 2.0**32).tolist(),
-    }
-    for name, sample in samples.items():
-        assert distance(sample) <= dkw_bound(len(sample), ALPHA / len(samples)), name
-    powers = (np.array(samples["one address"]) ** 1.1).tolist()
-    assert distance(powers) > dkw_bound(len(powers), ALPHA)  # the test has power
-
-
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 

@@ -74,25 +74,6 @@ def test_the_ratio_to_the_mode_is_within_its_error() -> None:
             assert log_ratio == pytest.approx(exact_log_ratio(n, r, d), abs=1e-9)
 
 
-def test_small_draws_are_the_inverse_of_the_distribution_function() -> None:
-    """Also at its ends: no draw beyond n, and r = 0 on either side."""
-    size = 4096
-    rows, columns = (len(table) for table in kernels.workspace())
-    rng = np.random.default_rng(SEED)
-    for n, p in [(0, 0.3), (1, 0.5), (3, -0.2), (12, 1.0 / 3.0), (19, -0.5), (10**6, 9e-6), (7, 0.0), (7, -0.0)]:
-        u = np.concatenate([[2.0**-53, 1.0 - 2.0**-53], rng.random(size - 2)])
-        integers, floats = np.full((rows, size), n), np.full((columns, size), p)
-        floats[kernels._SMALL_U], integers[kernels._WHICH_SMALL] = u, np.arange(size)[::-1]
-        kernels._invert(np.uint64(size), integers, floats)
-        drawn = integers[kernels.DRAWN][::-1]
-        k = n - drawn if math.copysign(1.0, p) < 0.0 else drawn
-        assert (k >= 0).all()
-        assert (k <= n).all()
-        inner = slice(2, None)  # at 1 - 2**-53, rounding decides among values that are equally out of the way
-        assert stats.binom.isf(1e-14, n, abs(p)) <= k[1]
-        assert np.array_equal(k[inner], stats.binom.ppf(u[inner], n, abs(p)).clip(0))
-
-
 @pytest.mark.parametrize(("n", "signed"), [(100, 0.3), (40, -0.5), (13_000, -0.2), (10**9, 0.4)])
 def test_candidates_are_decided_exactly(n: int, signed: float) -> None:
     """Every candidate is Hörmann's, and is accepted or rejected as his rule without the squeezes says."""
@@ -299,18 +280,6 @@ def test_rewards_of_a_transition_with_several_are_summed_and_their_spread_is_kep
     expected = stats.binom.pmf(np.arange(41), 40, 0.3 * 0.5) * 1000
     assert goodness_of_fit(np.bincount(sums[:-1], minlength=41), expected) > ALPHA
     assert sampler(rr.make("chain-v1")).play([0] * 5, 40, 3, rng).squares is None
-
-
-def test_deterministic_policies_in_both_forms_are_one_and_plays_depend_on_the_stream_alone() -> None:
-    mdp, policy = rr.make("two-goals-v1"), np.arange(8) % 4
-    mdp.play(stochastic(mdp), 10**6, 11, sample_stream(3))  # what was played before changes nothing
-    one, two = (mdp.play(p, 10**6, 9, sample_stream(SEED)) for p in (policy, np.eye(4)[policy]))
-    assert one.count.tobytes() == two.count.tobytes()
-    assert one.visits.reshape(8, 4)[np.eye(4)[policy] == 0.0].sum() == 0.0
-    rng = sample_stream(SEED)
-    visits = np.array([mdp.play([1] * 8, 500, 12, rng).visits for _ in range(1000)])
-    for pair in np.flatnonzero(visits.std(axis=0) > 0.0)[:3]:
-        assert stats.pearsonr(visits[:-1, pair], visits[1:, pair]).pvalue > ALPHA / 3
 
 
 @st.composite

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import re
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -198,13 +196,9 @@ def test_bad_answers(answer: Any, message: str) -> None:
     ("answer", "message"),
     [
         (lambda s: (s[1:], s * 0.5), "step_many"),
-        (lambda s: (s[:, None], s * 0.5), "step_many"),
-        (lambda s: (s, 0.5), "step_many"),
         (lambda s: (s + 1, s * 0.5), "got 2 from state 1, action 0"),
         (lambda s: (s.astype(np.uint64) + np.uint64(2**63), s * 0.5), r"got 9\.22\S* from state 0"),
-        (lambda s: (s, np.where(s == 1, np.nan, 0.5)), "got nan from state 1"),
         (lambda s: ([[0], [0, 1]], s * 0.5), "next state"),
-        (lambda s: s, r"\(next state, reward\)"),
     ],
 )
 def test_bad_arrays(answer: Any, message: str) -> None:
@@ -258,19 +252,6 @@ def test_a_budget_is_kept() -> None:
     assert steps == 0
     rr.solve(problem, rr.PhasedVI(0.2, 0.05, calls=10, iterations=5), shared_seed=1, sample_seed=1)
     assert steps == 100
-
-
-@pytest.mark.parametrize(
-    "algorithm", [rr.ReplicablePhasedVI(0.2, 0.01, 0.2), rr.ReplicableApproximateMDP(0.01, 0.01, 0.2)]
-)
-def test_what_a_refusal_advises_fits(algorithm: Any) -> None:
-    """The calls that the sentence names are within the budget, and one more is not."""
-    simulator = small(still, n_actions=2, gamma=0.9, budget=10**6)
-    with pytest.raises(rr.InvalidInput) as refused:
-        rr.solve(simulator, algorithm, shared_seed=1)
-    advised = int(re.findall(r"calls=(\d+)", str(refused.value))[-1])
-    fits, over = (dataclasses.replace(algorithm, calls=advised + k).plan(simulator).samples for k in (0, 1))
-    assert fits <= 10**6 < over
 
 
 def test_a_simulator_is_known_by_its_version_alone() -> None:

@@ -409,20 +409,6 @@ def test_two_logs_take_the_same_pairs_for_the_worst() -> None:
     assert unlike <= 32  # the threshold is from 5 to 7 with probability (log 7 - log 5)/log 10 = 0.146: alpha = 1e-6
 
 
-def test_ends_and_actions_that_are_not_allowed_are_not_few() -> None:
-    log = sampled_log(rr.make("riverswim-v1"), 50, 1)
-    kept = ~((log["state"] == 0) & (log["action"] == 1)) & ~((log["state"] == 1) & (log["action"] == 1))
-    log = {name: column[kept] for name, column in log.items()}
-    log["done"] = log["next_state"] == 5
-    allowed = np.ones((6, 2), dtype=bool)
-    allowed[0, 1] = False
-    names: dict[str, Any] = {"states": range(6), "actions": range(2), "allowed": allowed, "done": "done"}
-    run = rr.solve(rr.from_transitions(log, gamma=0.9, **names), DECIDE, shared_seed=1)
-    assert "1 pair of 13" in str(run.status)
-    assert "taken for the worst" in str(run.status)
-    assert run.policy[0] == 0
-
-
 @pytest.mark.parametrize("algorithm", [rr.PhasedVI(0.1, 0.1, calls=1, iterations=1), rr.RMax(0.1, 0.1, 5), Careless()])
 def test_a_log_is_refused_to_algorithms_that_draw(algorithm: Any) -> None:
     data = thin({})

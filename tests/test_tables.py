@@ -95,14 +95,6 @@ def test_rewards_by_pair_and_by_state(table: tuple[Any, Any], kind: Any) -> None
         assert (expected.known_rewards == whole[:, :, 0]).all()
 
 
-@given(arrays())
-def test_rewards_are_known_where_every_outcome_of_a_pair_has_the_same(table: tuple[Any, Any]) -> None:
-    P, R = table
-    mdp = rr.TabularMDP.from_dense(P, R, gamma=0.9, layout="sas")
-    several = any(np.unique(R[pair][P[pair] > 0.0]).size > 1 for pair in np.ndindex(P.shape[:2]))
-    assert (mdp.known_rewards is None) == several
-
-
 def test_a_layout_that_the_shape_does_not_tell_must_be_named() -> None:
     P, R = np.array([[[0.9, 0.1], [0.2, 0.8]], [[1.0, 0.0], [0.5, 0.5]]]), np.eye(2)
     with pytest.raises(rr.InvalidInput, match=r"layout.*\(2, 2, 2\)"):
