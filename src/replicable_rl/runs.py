@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import io
 import math
 import re
 from abc import ABC, abstractmethod
@@ -71,7 +72,7 @@ from replicable_rl.errors import (
     plain_number,
     shown,
 )
-from replicable_rl.files import Artifact, Parts
+from replicable_rl.files import Artifact, Parts, read_artifact, write_artifact
 from replicable_rl.paper import cited
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.wording import Displayed, brief, described, listed, number, short, short_repr
@@ -510,9 +511,6 @@ class Level:
             raise InvalidInput(f"Level: name must be {rule}; got {shown(self.name)}.")
 
 
-LEVELS: dict[str, Level] = {}  # by name, in the order of registration
-
-
 def add_level(level: Level) -> Level:
     """Add a level for good, after those that it implies; the same one again changes nothing."""
     for name in level.implies:
@@ -609,11 +607,38 @@ def _as_array(output: bytes) -> Any:
     return np.frombuffer(output, dtype=np.uint8)
 
 
-add_level(
-    Level("bytes", freeze=_freeze_bytes, digest=_bytes_digest, encode=_as_array, decode=lambda array: array.tobytes())
-)  # weights, or whatever else training code returns
-add_level(Level("policy"))  # actions of states, or of observations of a probe set
-add_level(Level("value", implies=("policy",), freeze=_freeze_value))
+class Model(Artifact):
+    """A process that runs may publish: a table."""
+
+    @abstractmethod
+    def as_estimate(self) -> Model:
+        """Return the same process as one that was estimated from data."""
+
+
+def _freeze_model(name: str, output: Any) -> Model:
+    if not isinstance(output, Model):
+        raise InvalidInput(f"Run: a {name} must be a TabularMDP, got {type(output).__name__}.")
+    return output.as_estimate()
+
+
+def _encode_model(model: Model) -> Any:
+    stream = io.BytesIO()
+    write_artifact(model, stream)
+    return np.frombuffer(stream.getvalue(), dtype=np.uint8)
+
+
+def _decode_model(array: Any) -> Model:
+    return read_artifact(io.BytesIO(array.tobytes()), *Model.__subclasses__())
+
+
+_SHIPPED = (
+    # Weights, or whatever else training code returns.
+    Level("bytes", freeze=_freeze_bytes, digest=_bytes_digest, encode=_as_array, decode=lambda array: array.tobytes()),
+    Level("policy"),  # actions of states, or of observations of a probe set
+    Level("value", ("policy",), freeze=_freeze_value),
+    Level("model", ("value",), _freeze_model, lambda name, model: model.digest, _encode_model, _decode_model),
+)
+LEVELS = {level.name: level for level in _SHIPPED}  # by name, in the order of registration
 
 
 class Fingerprints(dict[str, str]):

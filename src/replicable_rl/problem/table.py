@@ -28,7 +28,6 @@ is the pair it left, the state it reached and the reward, so that is what is kep
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,7 +38,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.canonical import array_digest
 from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_numbers, is_masked, shown
-from replicable_rl.files import Artifact, Parts, read_artifact, write_artifact
+from replicable_rl.files import Parts
 from replicable_rl.problem.source import (
     Episodic,
     Generative,
@@ -50,7 +49,7 @@ from replicable_rl.problem.source import (
     check_range,
     check_sizes,
 )
-from replicable_rl.runs import Level, ObjectSpec, add_level
+from replicable_rl.runs import Model, ObjectSpec
 from replicable_rl.sampling import (
     EpisodeCounts,
     OutcomeCounts,
@@ -128,7 +127,7 @@ def check_labels(labels: Labels | None, n_states: int, n_actions: int) -> Labels
     return Labels(*(None if texts is None else tuple(map(str, texts)) for texts in columns))
 
 
-class TabularMDP(Generative, Episodic, Artifact):
+class TabularMDP(Generative, Episodic, Model):
     """A finite MDP in outcome form; immutable, checked, with a content digest.
 
     Build one with :meth:`from_dense`, :meth:`from_sparse`, :meth:`from_outcomes`, :func:`replicable_rl.from_gymnasium`,
@@ -456,30 +455,6 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     """Return a view that nobody can make writeable again: its base is read-only, and nobody else has it."""
     array.setflags(write=False)
     return array.view()
-
-
-def _freeze_model(name: str, output: Any) -> TabularMDP:
-    if not isinstance(output, TabularMDP):
-        raise InvalidInput(f"Run: a {name} must be a TabularMDP, got {type(output).__name__}.")
-    return output.as_estimate()
-
-
-def _encode_model(model: TabularMDP) -> NDArray[np.uint8]:
-    stream = io.BytesIO()
-    write_artifact(model, stream)
-    return np.frombuffer(stream.getvalue(), dtype=np.uint8)
-
-
-add_level(
-    Level(
-        "model",
-        implies=("value",),
-        freeze=_freeze_model,
-        digest=lambda name, model: model.digest,
-        encode=_encode_model,
-        decode=lambda array: read_artifact(io.BytesIO(array.tobytes()), TabularMDP),
-    )
-)
 
 
 def decisions(policy: ArrayLike, support: Support) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
