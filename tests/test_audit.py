@@ -75,17 +75,6 @@ def test_a_modal_share_of_four_fifths_is_another_agreement(outputs: list[str], r
     assert found.estimate == pytest.approx(agreement, abs=2e-3 if runs == MANY else 1e-12)
 
 
-@given(st.lists(st.lists(st.sampled_from("abcd"), min_size=12, max_size=12), min_size=1, max_size=6))
-def test_how_modal_share_bounds_agreement(groups: list[list[str]]) -> None:
-    """Counting a run as a pair with itself, as many runs do not notice: from the square of the share to the share."""
-    found = measure("value", [out for group in groups for out in group], 12, 0.95)
-    share, agreement = float(found.modal_share), (11 * found.estimate + 1) / 12
-    assert share**2 <= agreement + 1e-12
-    assert agreement <= share + 1e-12
-    if len(groups) == 1 and share >= 0.5:
-        assert agreement <= share**2 + (1 - share) ** 2 + 1e-12
-
-
 @given(st.integers(2, 5), st.integers(1, 4), st.data())
 def test_states_are_compared_one_by_one(runs: int, seeds: int, data: st.DataObject) -> None:
     table = st.lists(st.integers(0, 2), min_size=4, max_size=4)

@@ -1,4 +1,4 @@
-"""Audits on many workers and through deaths: serial = threads = processes = Ray = killed and resumed."""
+"""Audits on many workers and through deaths: serial = threads = processes = killed and resumed."""
 
 from __future__ import annotations
 
@@ -112,28 +112,6 @@ def test_serial_threads_and_processes_find_the_same(runs: int, grid: rr.TabularM
     with joblib.parallel_config(backend="threading", n_jobs=2):
         assert audited() == expected
         assert audited(n_jobs=3, store=tmp_path / "threads.sqlite") == expected
-
-
-@pytest.mark.slow
-def test_ray_finds_the_same_and_says_when_a_worker_dies(grid: rr.TabularMDP, tmp_path: Path) -> None:
-    ray = pytest.importorskip("ray")
-    from ray.util.joblib import register_ray
-
-    mine = watched(tmp_path)
-    register_ray()
-    with (
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR"),
-        joblib.parallel_config("ray", n_jobs=-1),
-    ):
-        parallel = rr.audit(grid, RPVI, shared_seeds=SEEDS, runs_per_seed=3)
-        serial = rr.audit(grid, RPVI, shared_seeds=SEEDS, runs_per_seed=3, n_jobs=1)
-        assert everything(parallel) == everything(serial)
-        (tmp_path / "deadly").touch()
-        with pytest.raises(RunFailed, match="a worker failed"):
-            rr.audit(grid, mine, shared_seeds=range(12), store=tmp_path / "ray.sqlite")
-    (tmp_path / "deadly").unlink()
-    resumed = rr.audit(grid, mine, shared_seeds=range(12), store=tmp_path / "ray.sqlite")
-    assert everything(resumed) == everything(rr.audit(grid, mine, shared_seeds=range(12)))
 
 
 def test_runs_are_made_where_they_were_asked_for(
