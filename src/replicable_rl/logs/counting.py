@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.logs.dataset import EXACT, NO_FLAWS, WHOLE, Bins, Declared, Flaws, Label
-from replicable_rl.logs.sources import NOTHING, PARTS, WRITTEN, Relation, quoted, sort_of, the
+from replicable_rl.logs.sources import NOTHING, PARTS, WRITTEN, Relation, sort_of, the
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -42,6 +42,7 @@ _WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,14})\.0")
 _NUMBER = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+e)(e?[-+]?[0-9]+)?", re.IGNORECASE)
 _MISSING = {"NA", "N/A", "NULL", "null", "NaN", "nan"}  # in text files
 _AS_TEXTS = "cast all to text, or declare all names as texts (states=..., actions=...)"
+_ORDER = "must be a number in all rows, or in all a time such as 2024-01-31 09:59"
 _DECIMAL = "CASE WHEN NOT contains(o, '_') THEN TRY_CAST(o AS DECIMAL(38, 9)) END"  # an order that is written
 _TIME = "CASE WHEN regexp_matches(o, '^[0-9]{4}-') THEN TRY_CAST(o AS TIMESTAMPTZ) END"
 
@@ -269,33 +270,29 @@ class Count:
             short = "regexp_replace(CAST({} AS VARCHAR), '[.]0$', '')".format
             differs = " OR ".join(f"(came_{t} <> {s} AND {short(f'came_{t}')} <> {short(s)})" for s, t in pairs)
         over = "COALESCE(over, false)" if self.has_done else "false"
-        is_last = f"ahead IS NULL{' AND NOT d' * self.has_done}"
-        is_dropped = is_last if self.follows and not self.columns.ends else "false"
+        leaves_last = self.follows and not self.columns.ends
+        is_dropped = f"ahead IS NULL{' AND NOT d' * self.has_done}" if leaves_last else "false"
         flags = {
             "n": f"k = 1 AND NOT ({is_dropped})",
             "broken": "false" if self.follows else f"{known} AND NOT {over} AND ({differs})",
             "dropped": is_dropped,
             "tied": "place = ahead",
-            "episode": "e IS NULL",
-            "order": "place IS NULL" if self.has_order else "false",
+            "no_episode": "e IS NULL",
+            "no_order": "place IS NULL" if self.has_order else "false",
         }
         firsts = [f"f{i}" for i in range(len(pairs))]
         inner = [f"CASE WHEN k = 1 THEN {s} END AS {f}" for f, (s, _) in zip(firsts, pairs, strict=True)]
-        inner += [f"CASE WHEN {flag} THEN 1 ELSE 0 END AS {quoted(name)}" for name, flag in flags.items()]
-        sums = ", ".join(f"CAST(SUM({quoted(name)}) AS BIGINT) AS {quoted(name)}" for name in flags)
+        inner += [f"CASE WHEN {flag} THEN 1 ELSE 0 END AS {name}" for name, flag in flags.items()]
+        sums = ", ".join(f"CAST(SUM({name}) AS BIGINT) AS {name}" for name in flags)
         keys = ", ".join(firsts)
         self.log.fetch("walks", f"SELECT {keys}, {sums} FROM (SELECT {', '.join(inner)} FROM walked) q GROUP BY {keys}")
-        totals = self.log.rows(f"SELECT {', '.join(f'SUM({quoted(name)})' for name in flags)} FROM walks")[0]
+        totals = self.log.rows(f"SELECT {', '.join(f'SUM({name})' for name in flags)} FROM walks")[0]
         total = {name: int(rows or 0) for name, rows in zip(flags, totals, strict=True)}
-        rules = {
-            "episode": "is missing",
-            "order": "must be a number in all rows, or in all a time such as 2024-01-31 09:59",
-        }
-        for use, rule in rules.items():
-            if total[use]:
+        for use, rule in (("episode", "is missing"), ("order", _ORDER)):
+            if total[f"no_{use}"]:
                 row = "i" if self.log.place else "NULL"
                 first = self.log.ask(f"SELECT MIN(CASE WHEN {use[0]} IS NULL THEN {row} END) FROM steps")[0]
-                self.wrong.append(Wrong(use, rule, total[use], first))
+                self.wrong.append(Wrong(use, rule, total[f"no_{use}"], first))
         if total["tied"] and not self.wrong:
             rule = f"the order {self.columns.of('order')[0]!r} must tell the rows of an episode apart"
             raise InvalidInput(
