@@ -255,7 +255,7 @@ def test_recorded_samples_round_trip(path: Path) -> None:
 
 def test_audits_are_kept_once_in_their_order(path: Path) -> None:
     specs = [
-        audit_of(seeds=5, rho=0.2, require=0.9, level="value", code="ab"),
+        audit_of(seeds=5, rho=0.2, require=0.9, level="value"),
         audit_of(seeds=[LARGEST, 2**63, 0], runs_per_seed=3, seed=LARGEST, confidence=0.5),
         audit_of(HISTORY, evidence=FreshSamples(sampler="own")),
     ]
