@@ -26,7 +26,7 @@ from replicable_rl.testing import PerSample
 from replicable_rl.testing.sources import CountedSource
 from replicable_rl.theory.decisions import ROUNDING
 from replicable_rl.theory.phased_vi import Schedule
-from tests.statistics import ALPHA, SEED, goodness_of_fit, sampled_log
+from tests.statistics import sampled_log
 
 S, A = 5, 4
 
@@ -172,20 +172,6 @@ def test_many_rows_are_drawn_in_blocks() -> None:
     np.testing.assert_array_equal(np.bincount(row, weights=counts.count, minlength=3 * n), 1000 * allowed.reshape(-1))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_counts_have_the_law_of_single_samples(kind: str) -> None:
-    mdp = masked(11, kind)
-    for source in (mdp, PerSample(mdp)):
-        counts = source.draw(3000, sample_stream(SEED % 2**32))
-        assert goodness_of_fit(counts.count, 3000 * mdp.rows.probability) > ALPHA
-        seen = source.play(mdp.support.uniform(), 20_000, 1, sample_stream(SEED % 2**32))
-        chosen = (mdp.initial[:, None] * mdp.support.uniform()).reshape(-1)
-        pair, rows = mdp.rows.row, mdp.rows
-        expected = np.zeros(S * A * S)
-        np.add.at(expected, pair * S + rows.next_state, 20_000 * chosen[pair] * rows.probability)
-        assert goodness_of_fit(seen.count, expected[seen.key]) > ALPHA
-
-
 def test_a_simulator_is_never_asked_for_a_forbidden_pair() -> None:
     allowed = masked(5).allowed
     asked = np.zeros((S, A), dtype=int)
@@ -266,21 +252,6 @@ def test_no_algorithm_takes_a_forbidden_action(name: str, kind: str) -> None:
 def proved(claim: rr.Claim) -> tuple[object, ...]:
     """What a claim says apart from its conditions: another's source has more, and no table to measure ε by."""
     return claim.about, claim.kind, claim.bound, claim.failure, claim.level, claim.source
-
-
-@settings(max_examples=15)
-@given(problems, st.integers(0, 2**32))
-def test_an_empirical_model_knows_what_is_allowed(mdp: rr.TabularMDP, seed: int) -> None:
-    model = EmpiricalModel(mdp, mdp.draw(50, sample_stream(seed)))
-    assert np.array_equal(model.table.allowed, mdp.allowed)
-    assert model.never_tried.size == 0
-    assert model.fewest == 50.0
-    assert np.array_equal(np.isposinf(model.gap), ~mdp.allowed)
-    w, other = model.value_error(0.1)
-    everywhere = EmpiricalModel(mdp, mdp.draw(10**6, sample_stream(seed))).value_error(0.1)
-    assert np.isfinite(w).all()
-    assert everywhere[1] < other  # forbidden pairs do not stand in the way of a bound
-    assert everywhere[1] < 0.1
 
 
 @pytest.mark.parametrize(

@@ -192,10 +192,8 @@ class EpisodicEnv(Stepped, Episodic):
             self.env = _made_by_hand("EpisodicEnv", env, make_kwargs)
         observations, actions = self.env.observation_space, self.env.action_space
         if not (isinstance(observations, Discrete) and isinstance(actions, Discrete)):
-            raise InvalidInput(
-                f"EpisodicEnv: observations and actions must be Discrete spaces, got {observations} and {actions}. "
-                "Number the observations with a wrapper first."
-            )
+            rule = "observations and actions must be Discrete spaces"
+            raise InvalidInput(f"EpisodicEnv: {rule}, got {observations} and {actions}. Number them with a wrapper.")
         sizes = int(observations.n), int(actions.n), gamma, reward_range
         super().__init__(*sizes, ends=True, allowed=allowed, version=version, budget=budget)
         recipe, bare = self.env.spec, self.env.unwrapped
@@ -273,11 +271,8 @@ class EpisodicEnv(Stepped, Episodic):
         except TypeError:
             state = -1
         if not 0 <= state < self.n_states - 1:  # the last state is ours
-            last = self.first_state + self.n_states - 2
-            raise InvalidInput(
-                f"{self}: observations must lie in the observation space, {self.first_state} to {last}, got "
-                f"{shown(observation)}."
-            )
+            rule = f"observations must lie in the space, {self.first_state} to {self.first_state + self.n_states - 2}"
+            raise InvalidInput(f"{self}: {rule}, got {shown(observation)}.")
         return state
 
 
@@ -413,11 +408,13 @@ class Simulator(Stepped, Generative):
             if not isinstance(answer, (tuple, list)) or len(answer) != len(form):
                 raise InvalidInput(f"{self}: {function} must return ({', '.join(form)}), got {shown(answer)}.")
         columns = answers[0] if self.step_many is not None else zip(*answers, strict=True)
-        owner, names = str(self), (f"the {name} of {function}" for name in form)
-        arrays = [check_numbers(owner, name, column) for name, column in zip(names, columns, strict=True)]
-        if any(array.shape != state.shape for array in arrays):
-            shapes = [array.shape for array in arrays]
-            raise InvalidInput(f"{self}: {function} must return one of {form} for each of {state.shape}, got {shapes}.")
+        arrays = []
+        for name, column in zip(form, columns, strict=True):
+            arrays.append(check_numbers(str(self), f"the {name} of {function}", column))
+            if arrays[-1].shape != state.shape:  # what follows would read beyond it
+                raise InvalidInput(
+                    f"{self}: the {name} of {function} must be {state.size} numbers, got {shown(column)}."
+                )
         successor, reward, *done = arrays
         (low, high), last = self.reward_range, self.stepped_states - 1
         over = done[0] != 0.0 if done else np.zeros(state.shape, dtype=np.bool_)

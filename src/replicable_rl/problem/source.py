@@ -61,9 +61,8 @@ class Support:
             return Support(np.broadcast_to(np.True_, shape))
         flags = check_numbers(owner, "allowed", allowed)
         if flags.shape != shape or not np.isin(flags, (0, 1)).all():
-            raise InvalidInput(
-                f"{owner}: allowed must be an (S, A) = {shape} table of True and False, got {shown(allowed)}."
-            )
+            rule = f"an (S, A) = {shape} table of True and False"
+            raise InvalidInput(f"{owner}: allowed must be {rule}, got {shown(allowed)}.")
         mask = flags != 0
         if not mask.any(axis=1).all():
             state = int(np.argmin(mask.any(axis=1)))
@@ -120,9 +119,8 @@ class Support:
         if wrong.size:
             state, action = wrong[0].tolist()
             may = ", ".join(map(str, np.flatnonzero(self.mask[state]).tolist()[:20]))
-            raise InvalidInput(
-                f"{owner}: the policy takes action {action} in state {state}, where it is not allowed. Allowed: {may}."
-            )
+            what = f"the policy takes action {action} in state {state}, where it is not allowed"
+            raise InvalidInput(f"{owner}: {what}. Allowed: {may}.")
 
     def actions(self, owner: str, policy: ArrayLike) -> NDArray[np.int64] | None:
         """Return a policy that holds one action for each state; None for a table, whose shape is right."""

@@ -256,7 +256,7 @@ class TabularMDP(Generative, Episodic, Model):
         Traceback (most recent call last):
         ...
         replicable_rl.errors.InvalidInput: TabularMDP: P must be (S, A, S), layout='sas', or (A, S, S),
-        layout='ass'; got layout=None and shape (2, 2, 2). Name the layout where both fit.
+        layout='ass'; got layout=None and shape (2, 2, 2). Name the layout if both fit.
         """
         rows, n_actions = dense_rows(P, R, layout)
         return cls(rows, n_actions=n_actions, gamma=gamma, **options)
@@ -413,20 +413,13 @@ class TabularMDP(Generative, Episodic, Model):
     @classmethod
     def from_parts(cls, parts: Parts) -> TabularMDP:
         """Make a table of what a file holds."""
-        values, arrays = parts.values, dict(parts.arrays)
-        names = {key: None if values[key] is None else tuple(values[key]) for key in ("states", "actions", "layout")}
-        n_actions, allowed, initial = values["n_actions"], arrays.pop("allowed", None), arrays.pop("initial")
-        low, high = map(float, values["reward_range"])  # JSON holds a large float as an integer
-        return TabularMDP(
-            Rows(**arrays),
-            n_actions=n_actions,
-            gamma=values["gamma"],
-            initial=initial,
-            reward_range=(low, high),
-            labels=Labels(**names),
-            estimated=values["estimated"],
-            allowed=None if allowed is None else allowed.reshape(-1, n_actions),
-        )
+        values, arrays = dict(parts.values), dict(parts.arrays)
+        labels, initial = Labels(*(values.pop(key) for key in ("states", "actions", "layout"))), arrays.pop("initial")
+        allowed = arrays.pop("allowed", None)
+        mask = None if allowed is None else allowed.reshape(-1, values["n_actions"])
+        low, high = map(float, values.pop("reward_range"))  # JSON holds a large float as an integer
+        made: Any = {"initial": initial, "labels": labels, "allowed": mask, "reward_range": (low, high)}
+        return TabularMDP(Rows(**arrays), **made, **values)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TabularMDP) and other.digest == self.digest
@@ -543,10 +536,9 @@ def _restricted(rows: Rows, support: Support) -> Rows:
 def _check_outcomes(rows: Rows, n_states: int, n_actions: int, support: Support, bounds: Bounds | None) -> None:
     empty = np.flatnonzero((np.diff(rows.indptr) == 0) & support.of_rows)
     if empty.size:
-        raise InvalidInput(
-            f"TabularMDP: every row needs an outcome, row {describe_row(int(empty[0]), n_actions)} is empty. "
-            "Make it a self-loop if nothing happens there, or say with allowed=... that the action cannot be taken."
-        )
+        remedy = "Make it a self-loop if nothing happens there, or say with allowed=... that the action cannot be taken"
+        row = describe_row(int(empty[0]), n_actions)
+        raise InvalidInput(f"TabularMDP: every row needs an outcome, row {row} is empty. {remedy}.")
     low, high = bounds or (-np.inf, np.inf)
     for good, values, rule in (
         ((rows.probability >= 0) & np.isfinite(rows.probability), rows.probability, "probabilities must be >= 0"),
@@ -657,9 +649,9 @@ def dense_rows(P: Any, R: Any, layout: Layout | None) -> tuple[Rows, int]:
     if layout is None and (len(fits) == 1 or table.shape == (1, 1, 1)):
         layout = "sas" if "sas" in fits else "ass"
     if layout not in fits:
+        rule = "P must be (S, A, S), layout='sas', or (A, S, S), layout='ass'"
         raise InvalidInput(
-            f"TabularMDP: P must be (S, A, S), layout='sas', or (A, S, S), layout='ass'; got {layout=} and shape "
-            f"{table.shape}. Name the layout where both fit."
+            f"TabularMDP: {rule}; got {layout=} and shape {table.shape}. Name the layout where both fit."
         )
     if layout == "ass":
         table, rewards = (x.transpose(1, 0, 2) if x.ndim == 3 else x for x in (table, rewards))
@@ -704,9 +696,8 @@ def _by_pair(rewards: NDArray[np.float64], n_states: int, n_actions: int) -> NDA
     if rewards.shape == (n_states,):
         return np.repeat(rewards[:, None], n_actions, axis=1)
     if rewards.shape != (n_states, n_actions):
-        raise InvalidInput(
-            f"TabularMDP: R must have shape (S,), (S, A) = ({n_states}, {n_actions}) or that of P, got {rewards.shape}."
-        )
+        rule = f"have shape (S,), (S, A) = ({n_states}, {n_actions}) or that of P"
+        raise InvalidInput(f"TabularMDP: R must {rule}, got {rewards.shape}.")
     return rewards
 
 
