@@ -650,9 +650,7 @@ def dense_rows(P: Any, R: Any, layout: Layout | None) -> tuple[Rows, int]:
         layout = "sas" if "sas" in fits else "ass"
     if layout not in fits:
         rule = "P must be (S, A, S), layout='sas', or (A, S, S), layout='ass'"
-        raise InvalidInput(
-            f"TabularMDP: {rule}; got {layout=} and shape {table.shape}. Name the layout where both fit."
-        )
+        raise InvalidInput(f"TabularMDP: {rule}; got {layout=} and shape {table.shape}. Name the layout if both fit.")
     if layout == "ass":
         table, rewards = (x.transpose(1, 0, 2) if x.ndim == 3 else x for x in (table, rewards))
     n_states, n_actions, _ = table.shape
