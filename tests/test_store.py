@@ -142,7 +142,6 @@ def test_the_first_to_finish_a_run_keeps_it_and_add_counts_what_is_new() -> None
         assert store.add([changed, two], {}) == 1  # a new status is no run
         assert list(store.runs(FAMILY).values()) == [one, two]
         assert store.run(one.key) == one != changed
-        assert store.finished([one.key, "ab"]) == {one.key}
 
 
 # --- runs come back whole, or not at all -------------------------------------------------------------
@@ -216,7 +215,6 @@ def test_what_is_not_there_is_said() -> None:
         for ask, complaint in (
             (lambda: store.run("ab" * 32), "no run has the key abab"),
             (lambda: store.run("nonsense"), "hexadecimal digits, got 'nonsense'"),
-            (lambda: store.finished(["nonsense"]), "hexadecimal digits, got 'nonsense'"),
             (lambda: store.output("policy", "ab" * 32), "holds nothing with the fingerprint abab"),
             (lambda: store.run(run.key).policy, "holds nothing with the fingerprint"),
             (lambda: store.add([Run.of({"policy": [0]})], {}), "has no identity yet"),
@@ -245,7 +243,6 @@ def test_recorded_samples_round_trip(path: Path) -> None:
         assert kept.spec == runs[1].spec
         assert kept.spec is not None
         assert (kept.spec.sample, kept.sample_seed) == (log, None)
-        assert store.finished([run.key for run in (*runs, failed)]) == {run.key for run in runs}
         # they are a family of their own: those of an audit over logs
         recorded = RunFamily(CHAIN, MODEL, None)
         assert store.families() == [(recorded, 2), (FAMILY, 4)]
@@ -312,7 +309,6 @@ def test_failures_are_kept_and_a_later_success_counts(path: Path) -> None:
         assert list(kept.values()) == [*runs[:3], *runs[4:], failed]
         assert store.run(failed.key) == kept[failed.key] == failed
         assert (kept[failed.key].seconds, kept[failed.key].made_with) == (0.25, failed.made_with)
-        assert store.finished(kept) == set(kept) - {failed.key}
         assert counts(store) == [5]
         again = replace(failed, error="RuntimeError: again", status=replace(DONE, code=StatusCode.FAILED))
         store.add([again], {})

@@ -265,12 +265,6 @@ class RunStore(Displayed):
                 raise InvalidInput(f"{self}: no run has the key {key}.")
             return self._run(row)
 
-    def finished(self, keys: Iterable[str]) -> set[str]:
-        """Return which of the keys have finished."""
-        query = "SELECT 1 FROM runs WHERE key = ? AND error IS NULL"
-        with self._session() as connection:
-            return {key for key in keys if connection.execute(query, (self._blob(key),)).fetchone()}
-
     def families(self) -> list[tuple[RunFamily, int]]:
         """Return every family and the number of its finished runs; those on recorded samples have no sampler."""
         query = """SELECT json, count(*) FROM runs JOIN documents ON documents.id = family
