@@ -194,6 +194,12 @@ def with_header(**changes: Any) -> Callable[[Path], None]:
     return with_member("header.json", json.dumps(json.loads(members()["header.json"]) | changes).encode())
 
 
+def larger_unpacked(path: Path) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", members()["header.json"])
+        archive.writestr("reward.npy", bytes(10**8))
+
+
 def changed(thing: Callable[[], Artifact], **changes: Any) -> Callable[[Path], None]:
     return lambda path: rr.save(Changed(thing(), **changes), path)
 
@@ -203,6 +209,7 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a directory": (lambda path: path.mkdir(), "directory"),
     "a pipe": (os.mkfifo, "regular file"),
     "a pickle": (lambda path: path.write_bytes(pickle.dumps({"P": [1.0]})), "no file of this library"),
+    "a bomb": (larger_unpacked, "larger unpacked"),
     "other bits": (with_member("reward.npy", members()["probability.npy"]), "digest"),
     "another digest": (with_header(digest="0" * 64), "digest"),
     "a kind of the future": (with_header(kind="pool"), "pool"),

@@ -104,11 +104,23 @@ def test_track_reports_the_start_and_every_item() -> None:
     assert heard == [("items", 0, 2), ("items", 1, 2), ("items", 2, 2), ("Compiling", 0, 0)]
 
 
-@pytest.mark.parametrize("stream", ["closed", "none", "pipe"])
-def test_no_bar_where_there_is_no_terminal(stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", pipe)
+    VERBS["audit"]()
+    assert pipe.getvalue() == ""  # a minute has not passed
+    monkeypatch.setattr(progress, "_MINUTE", 0.0)
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    VERBS["audit"]()
+    assert "runs 4/4" in pipe.getvalue().splitlines()[-1]
+    assert "\x1b" not in pipe.getvalue()
+
+
+@pytest.mark.parametrize("stream", ["closed", "none"])
+def test_nothing_is_shown_where_nothing_can_be(stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
     closed = io.StringIO()
     closed.close()
-    monkeypatch.setattr(sys, "stderr", {"closed": closed, "none": None, "pipe": io.StringIO()}[stream])
+    monkeypatch.setattr(sys, "stderr", {"closed": closed, "none": None}[stream])
     monkeypatch.setattr(progress, "_Bar", lambda: pytest.fail("nobody sees this"))
     VERBS["solve"]()
 

@@ -6,6 +6,7 @@ plain values of a thing, and has the digest of all of it; beside it are arrays o
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import secrets
@@ -141,7 +142,10 @@ def kind_in_file(path: Name) -> str | None:
 
 def _header(archive: zipfile.ZipFile) -> dict[str, Any]:
     """Return the header, and large integers in it as they are written."""
-    if archive.infolist()[0].header_offset != 0:
+    members = archive.infolist()
+    if archive.fp is None or sum(member.file_size for member in members) > archive.fp.seek(0, io.SEEK_END):
+        raise InvalidInput("it is larger unpacked, which no file of this library is.")  # and perhaps without end
+    if members[0].header_offset != 0:
         raise InvalidInput("it does not begin with its header.")  # half a run may end with the whole of a model
     header: dict[str, Any] = json.loads(archive.read(_HEADER))
     if header["schema"] != SCHEMA:

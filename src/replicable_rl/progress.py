@@ -1,7 +1,8 @@
 """Progress of long work, reported to whoever listens and to nobody otherwise.
 
-Loops wrap their range in :func:`track`. Who listens is decided above them: the verbs show a bar where a person looks,
-on a terminal and in a notebook, and :func:`quiet` lets nobody listen. rich draws the bar and knows the time left.
+Loops wrap their range in :func:`track`. Who listens is decided above them: the verbs show a bar on a terminal and in a
+notebook, and write a line a minute elsewhere; :func:`quiet` lets nobody listen. rich draws the bar and knows the time
+left.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ T = TypeVar("T")
 Listener = Callable[[str, int, int], None]  # (what, done, total)
 _PATIENCE = 0.5  # seconds of work before the bar appears
 _EVERY = 0.1  # seconds between two changes of the bar
+_MINUTE = 60.0  # seconds between two lines where standard error is a pipe or a file
 _only_one = threading.Lock()  # two bars would write over each other
 _listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("replicable_rl_progress", default=None)
 
@@ -100,11 +102,11 @@ def _ignore(what: str, done: int, total: int) -> None:
 
 @contextlib.contextmanager
 def bar() -> Iterator[None]:
-    """Show a bar on a terminal or in a notebook if nobody listens yet; a verb is decorated with this.
+    """Show the progress of the block if nobody listens yet; a verb is decorated with this.
 
     There is one bar at a time, so a verb that calls others shows the only one.
     """
-    seen = _in_a_notebook() or _is_a_terminal()
+    seen = _in_a_notebook() or (sys.stderr is not None and not sys.stderr.closed)
     if not seen or _listener.get() is not None or is_quiet() or not _only_one.acquire(blocking=False):
         yield
         return
@@ -118,18 +120,20 @@ def bar() -> Iterator[None]:
 
 
 class _Bar:
-    """The reports of long work: a bar of rich on a terminal, a line of a cell's output in a notebook."""
+    """The reports of long work: a bar of rich on a terminal, else lines: one of a cell's output, or one a minute."""
 
     def __init__(self) -> None:
-        self._due = time.monotonic() + _PATIENCE
+        self._in_lines = not _is_a_terminal() and not _in_a_notebook()
+        self._every = _MINUTE if self._in_lines else _EVERY
+        self._due = time.monotonic() + max(self._every, _PATIENCE)
         self._progress: Any = None
 
     def hear(self, what: str, done: int, total: int) -> None:
-        """Show a report now and then, for loops report every item; an announcement is shown at once."""
+        """Show a report now and then, for loops report every item; an announcement is seen at once."""
         now = time.monotonic()
-        if total and now < self._due:
+        if (total or self._in_lines) and now < self._due:
             return
-        self._due = now + _EVERY
+        self._due = now + self._every
         progress = self._progress or self._open()
         if not progress.tasks or progress.tasks[0].description != what:  # the rate is that of the present work
             for task in progress.task_ids:
@@ -137,7 +141,7 @@ class _Bar:
             progress.add_task(what, completed=done, total=total or None)
         (task,) = progress.tasks
         progress.update(task.id, completed=done, total=total or None)
-        if _in_a_notebook():
+        if self._in_lines or _in_a_notebook():
             left = "" if task.time_remaining is None else f", {duration(task.time_remaining)} left"
             self._write(f"{what} {done}/{total}{left}" if total else what)
 
@@ -154,18 +158,23 @@ class _Bar:
             from IPython.display import display
 
             self._cell = display({"text/plain": ""}, raw=True, display_id=True)
-        else:
+        elif not self._in_lines:
             progress.start()
         return progress
 
     def _write(self, words: str) -> None:
-        self._cell.update({"text/plain": words}, raw=True)
+        if self._in_lines:
+            print(words, file=sys.stderr, flush=True)
+        else:
+            self._cell.update({"text/plain": words}, raw=True)
 
     def close(self) -> None:
         """Leave no trace of it."""
-        if self._progress is not None and _in_a_notebook():
+        if self._in_lines or self._progress is None:
+            return
+        if _in_a_notebook():
             self._write("")
-        elif self._progress is not None:
+        else:
             self._progress.stop()
 
 
