@@ -251,6 +251,22 @@ class Heir(Versioned):
     """A version is not inherited."""
 
 
+@dataclass(frozen=True)
+class Unversioned(rr.rules.Rule):
+    id: ClassVar[str] = "mine"
+
+    def decide(self, model: Any, shared: Any, tuning: Any) -> rr.rules.Decision:
+        return rr.rules.Decision({"policy": model.best.policy})
+
+
+class OwnTable(rr.TabularMDP):
+    """It may draw what it likes, and has the numbers of another table."""
+
+
+def own_table() -> OwnTable:
+    return OwnTable(CHAIN.rows, n_actions=CHAIN.n_actions, gamma=CHAIN.gamma)
+
+
 def simulator(version: str = "") -> rr.Simulator:
     def step(state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
         return int(rng.random() < 0.5), float(state)
@@ -267,10 +283,24 @@ def test_a_store_takes_code_with_a_version_only(algorithm: Any, tmp_path: Path) 
         rr.audit(simulator(), FAST, shared_seeds=2, store=store)
     with pytest.raises(InvalidInput, match="version='1'"):
         rr.audit_callable(lambda shared, sample: [0], shared_seeds=2, store=store)
-    with pytest.raises(InvalidInput, match="JSON cannot say"):
-        rr.audit(CHAIN, Versioned(object()), shared_seeds=2, store=store)
+    for layers in (object(), np.ma.array([1, 2], mask=[False, True])):
+        with pytest.raises(InvalidInput, match="JSON cannot say"):
+            rr.audit(CHAIN, Versioned(layers), shared_seeds=2, store=store)
+    with pytest.raises(InvalidInput, match="'mine-v1'"):
+        rr.audit(CHAIN, rr.PlugInPolicy(0.1, 0.05, 0.2, samples=9, rule=Unversioned()), shared_seeds=2, store=store)
+    with pytest.raises(InvalidInput, match="version"):
+        rr.audit(own_table(), FAST, shared_seeds=2, store=store)
     assert not store.exists()
     assert rr.audit(simulator("1"), Versioned(), shared_seeds=2, store=store).spec.foreign
+
+
+def test_a_store_refuses_a_table_under_the_name_of_another_one() -> None:
+    for name in (ObjectSpec("two-goals-v1"), ObjectSpec("nobody-v1"), ObjectSpec("mdp", {"digest": "0" * 64})):
+        table = CHAIN.with_source(name)
+        with pytest.raises(InvalidInput, match=name.id):
+            rr.audit(table, FAST, shared_seeds=2, store=rr.RunStore())
+        with pytest.raises(InvalidInput, match=name.id):
+            rr.audit_callable(lambda r, s: [s % 2] * 5, problem=table, version="1", store=rr.RunStore())
 
 
 def test_whose_code_makes_the_runs_is_known() -> None:

@@ -280,13 +280,22 @@ def test_actions_that_are_not_allowed_are_never_tried() -> None:
 # --- identity ------------------------------------------------------------------------------------------------------
 
 
+class OwnEpisodes(rr.EpisodicEnv):
+    """It may play as it likes."""
+
+
+class OwnLake(FrozenLakeEnv):
+    """Its table may change with its code."""
+
+
 @pytest.fixture
 def lake_of_our_own() -> Iterator[str]:
     """An id of our own for code of Gymnasium, with arguments of our own; and an id for code of our own."""
     gymnasium.register("OurLake-v0", "gymnasium.envs.toy_text.frozen_lake:FrozenLakeEnv", kwargs={"map_name": "8x8"})
+    gymnasium.register("OwnLake-v0", OwnLake)  # type: ignore[arg-type]  # as below
     gymnasium.register("OurWalk-v0", Walk)  # type: ignore[arg-type]  # a class makes environments
     yield "OurLake-v0"
-    for id in ("OurLake-v0", "OurWalk-v0"):
+    for id in ("OurLake-v0", "OurWalk-v0", "OwnLake-v0"):
         del gymnasium.registry[id]
 
 
@@ -297,6 +306,7 @@ def test_environments_of_gymnasium_are_known_by_their_ids(lake_of_our_own: str) 
     ours = rr.EpisodicEnv(lake_of_our_own, **LAKE)
     assert ours.spec.params["map_name"] == "8x8"  # what it was registered with is part of what it is
     assert plain.identity is ours.identity is None
+    assert rr.from_gymnasium("OwnLake-v0").spec.id == "mdp"
 
 
 @pytest.mark.parametrize(
@@ -305,6 +315,8 @@ def test_environments_of_gymnasium_are_known_by_their_ids(lake_of_our_own: str) 
         walk,
         lambda: rr.EpisodicEnv("OurWalk-v0", gamma=0.9, reward_range=(-0.5, 1.0)),
         lambda: rr.EpisodicEnv(gymnasium.make("FrozenLake-v1"), **LAKE),  # who knows what was done to it
+        lambda: rr.EpisodicEnv("FrozenLake-v1", map_name=None, **LAKE),  # a map at random
+        lambda: OwnEpisodes("FrozenLake-v1", **LAKE),
     ],
 )
 @pytest.mark.usefixtures("lake_of_our_own")

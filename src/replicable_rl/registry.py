@@ -69,8 +69,8 @@ def register(thing: Any, constructor: Any = None) -> Any:
     return None
 
 
-def _register(table: dict[str, Any], kind: str, id: object, made_by: object) -> None:
-    if not isinstance(id, str) or not _ID.fullmatch(id):
+def _register(table: dict[str, Any], kind: str, id: Any, made_by: object) -> None:
+    if not is_id(id):
         raise InvalidInput(
             f"register: the id of {'an' if kind == 'algorithm' else 'a'} {kind} is lower-case and ends in its version, "
             f"such as 'my-{kind}-v1'; got {shown(id)}."
@@ -81,6 +81,11 @@ def _register(table: dict[str, Any], kind: str, id: object, made_by: object) -> 
         if id in taken and not (taken is table and is_reloaded(taken[id], made_by)):
             raise InvalidInput(f"register: {id!r} is taken, and an id never changes its meaning. Use '-v2'.")
     table[id] = made_by
+
+
+def is_id(id: object) -> bool:
+    """Whether a text is an id: readable, and with a version at its end."""
+    return isinstance(id, str) and _ID.fullmatch(id) is not None
 
 
 def save(thing: Artifact, path: Name) -> None:

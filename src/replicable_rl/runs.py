@@ -69,6 +69,7 @@ from replicable_rl.errors import (
     check_integer,
     check_real,
     did_you_mean,
+    is_masked,
     plain_number,
     shown,
 )
@@ -329,7 +330,7 @@ def exact_json(value: Any) -> Json:
     number = plain_number(value)
     if number is not None and abs(number) < math.inf:
         return number
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and not is_masked(value):  # the digest says nothing of a mask
         return {"array": array_digest(str(value.dtype), value)}
     if isinstance(value, (list, tuple)):
         return [exact_json(item) for item in value]

@@ -37,7 +37,7 @@ from replicable_rl.logs import Dataset, align, compare_logs
 from replicable_rl.problem.source import Source
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import bar, report
-from replicable_rl.registry import ALGORITHMS, PROBLEMS, make
+from replicable_rl.registry import ALGORITHMS, PROBLEMS, build, is_id, make
 from replicable_rl.runs import (
     OURS,
     Algorithm,
@@ -52,6 +52,7 @@ from replicable_rl.runs import (
 )
 from replicable_rl.solve import refuse_other, refuse_unsampled, sampler_of, source_of
 from replicable_rl.store import RunStore
+from replicable_rl.wording import brief
 
 StoreLike = str | os.PathLike[str] | RunStore | None
 _MOST_STATES = 20_000  # of a problem that is built again for its names and returns
@@ -154,7 +155,9 @@ def audit_spec(problem: Any, algorithm: Algorithm, *, in_store: bool = False, **
         )
     else:
         refuse_unsampled(problem, algorithm)
-        if in_store and not isinstance(problem, TabularMDP) and problem.identity is not None:
+        if in_store and type(problem) is TabularMDP:
+            refuse_misnamed("audit", problem)
+        elif in_store and problem.identity is not None:
             raise InvalidInput(f"audit: {problem.identity}")
         evidence, job = FreshSamples(sampler=sampler_of(problem)), SolveJob(problem, algorithm)
         settings = {"evidence": evidence, "job": job} | settings
@@ -170,6 +173,9 @@ def _refuse_nameless_algorithm(algorithm: Algorithm) -> None:
     spec, name = algorithm_spec(algorithm), type(algorithm).__name__
     if ALGORITHMS.get(spec.id) is not type(algorithm) and not algorithm.version:
         refuse_nameless("audit", name, f"Register it under an id, or give {name} a class attribute version = '1'")
+    for part in vars(algorithm).values():
+        if isinstance(part, Setting) and provider(part) != OURS and not is_id(part.id):
+            refuse_nameless("audit", f"{part.id!r} in {name}", f"Let its id end in the version, {part.id + '-v1'!r}")
     if setting := inexact_setting(algorithm):
         raise InvalidInput(
             f"audit: a store knows {name} by its settings, and JSON cannot say {setting!r}. Use numbers, texts, lists, "
@@ -183,6 +189,18 @@ def refuse_nameless(owner: str, what: str, remedy: str) -> None:
         f"{owner}: {what} is code of your own, which a store knows only by the version that you give it. {remedy}, and "
         "change it whenever the code changes; or leave the store out."
     )
+
+
+def refuse_misnamed(owner: str, table: TabularMDP) -> None:
+    """Refuse to keep runs on a table that is called what another table is called."""
+    digest = table.spec.params.get("digest") if table.spec.id == "mdp" else None
+    with contextlib.suppress(InvalidInput):  # nothing is called so
+        digest = digest or build(table.spec).digest
+    if digest != table.digest:
+        raise InvalidInput(
+            f"{owner}: the table calls itself {brief(table.spec.text, 60)}, and what is registered under this name has "
+            "other numbers. Make the table again, or build it without a name; or leave the store out."
+        )
 
 
 def _of_logs(logs: Any, algorithm: Algorithm) -> tuple[Dataset, SeveralLogs, SolveJob]:

@@ -54,7 +54,8 @@ _CHUNK = 1 << 16  # samples asked of `step_many` at a time
 def from_gymnasium(env: str | Env[Any, Any], *, gamma: float = 0.99, **make_kwargs: Any) -> TabularMDP:
     """Convert a Gymnasium environment whose ``P`` is known: an environment, or an id with keywords to make it.
 
-    The table is named by the id and the keywords where these are plain numbers and strings, otherwise by its content.
+    The table is named by the id and the keywords where Gymnasium ships the environment and these are plain numbers and
+    strings, otherwise by its content.
 
     Examples
     --------
@@ -74,8 +75,14 @@ def from_gymnasium(env: str | Env[Any, Any], *, gamma: float = 0.99, **make_kwar
         return _convert(_made_by_hand(_OWNER, env, make_kwargs), gamma)
     with contextlib.closing(make_env(_OWNER, env, make_kwargs)) as own:
         mdp, name = _convert(own, gamma), versioned_id(env, own)
-    plain = all(isinstance(value, (str, int, float, bool)) for value in make_kwargs.values())
+        plain = is_gymnasiums(own.spec)  # what an id of somebody's own stands for may change
+    plain = plain and all(isinstance(value, (str, int, float, bool)) for value in make_kwargs.values())
     return mdp.with_source(ObjectSpec(f"gymnasium/{name}", {"gamma": gamma, **make_kwargs})) if plain else mdp
+
+
+def is_gymnasiums(recipe: Any) -> bool:
+    """Whether Gymnasium ships the environment of a recipe, as it is."""
+    return str(recipe.entry_point).startswith("gymnasium.envs.") and not recipe.additional_wrappers
 
 
 def registered_envs() -> Collection[str]:
@@ -202,8 +209,8 @@ class EpisodicEnv(Stepped, Episodic):
         self._is_gymnasiums_own = False
         if recipe is not None and isinstance(env, str):
             params |= recipe.kwargs
-            shipped = str(recipe.entry_point).startswith("gymnasium.envs.")
-            self._is_gymnasiums_own = shipped and not recipe.additional_wrappers
+            random = None in make_kwargs.values()  # FrozenLake makes a map at random where it gets None
+            self._is_gymnasiums_own = type(self) is EpisodicEnv and is_gymnasiums(recipe) and not random
         self.code = () if self._is_gymnasiums_own else (bare,)
         self.first_state, self.first_action = int(observations.start), int(actions.start)
         self._spec = ObjectSpec(f"episodes/{self.name}", params | self.known_by)

@@ -22,7 +22,7 @@ from weakref import WeakSet
 import numpy as np
 
 from replicable_rl.audit import AuditResult, AuditSpec, Job, TrainingCode, opened_store, run_audits
-from replicable_rl.audit.audits import StoreLike, refuse_nameless
+from replicable_rl.audit.audits import StoreLike, refuse_misnamed, refuse_nameless
 from replicable_rl.audit.evidence import Repeat, derived_seed
 from replicable_rl.audit.judging import RETURNS
 from replicable_rl.audit.workers import OnError
@@ -179,6 +179,8 @@ def callable_spec(
     name = str(name or name_of(train))
     if in_store and version is None:
         refuse_nameless(OWNER, name, "Pass version='1'")
+    if in_store and problem is not None:
+        refuse_misnamed(OWNER, problem)
     if probe is None and isinstance(train, StableBaselines3):
         probe = train.probe()
     observations = None if probe is None else check_probe(OWNER, probe)
