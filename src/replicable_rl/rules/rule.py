@@ -109,7 +109,8 @@ class Decision(NamedTuple):
 class Rule(Setting):
     """Decides from an empirical model and shared numbers, and from nothing else.
 
-    A rule of your own derives from it and has an ``id``. It is a frozen dataclass: its fields are its identity.
+    A rule of your own derives from it and has an ``id``; a store asks for one that ends in a version, ``"mine-v1"``. It
+    is a frozen dataclass: its fields are its identity.
 
     Attributes
     ----------
