@@ -109,7 +109,7 @@ def test_the_policy_is_shown_as_a_map_or_by_names(run: Run) -> None:
     )
     out = run.good("solve", "chain-v1", QUICK, *SEEDS)
     for s, action in enumerate(expected.policy):
-        assert re.search(rf"^s{s} +{('forward', 'back')[action]}$", out, re.MULTILINE)
+        assert re.search(rf"^ *{s} +{('forward', 'back')[action]}$", out, re.MULTILINE)
     assert re.search(r"^accuracy +nothing is proved: calls=100 where the proof", out, re.MULTILINE)
     assert re.search(r"^samples +3000$", out, re.MULTILINE)
     assert run.good("solve", "two-goals-v1", QUICK, *SEEDS).count("┼") == 4

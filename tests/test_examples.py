@@ -32,7 +32,7 @@ def test_q_learning_gives_values_and_policies_and_what_they_are_worth() -> None:
     assert result.states.per_state[[5, 7, 11, 12, 15, 16]].tolist() == [1.0] * 6  # nothing is decided there
     assert result.policies is not None
     assert all(0.0 <= policy.loss <= 0.542 + policy.error for policy in result.policies)
-    assert f"q-learning (steps={STEPS})" in str(result)
+    assert f"q-learning:steps={STEPS}" in str(result)
 
 
 def test_both_seeds_of_q_learning_matter_and_the_same_seeds_give_the_same_bits() -> None:

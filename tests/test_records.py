@@ -175,7 +175,7 @@ def test_a_spec_keeps_its_own_copy_of_the_parameters_as_plain_values() -> None:
     assert spec.to_json() == {"id": "a", "params": {"x": 0.5, "n": 3, "many": [1, 2]}}
     assert spec.text == "a:many=[1, 2],n=3,x=0.5"
     for value in (object(), NAN, {"integer": "7"}):
-        with pytest.raises(rr.InvalidInput, match=r"^a: JSON cannot say"):
+        with pytest.raises(rr.InvalidInput, match=r"^a: x must be"):
             ObjectSpec("a", {"x": value})
 
 

@@ -111,7 +111,7 @@ class ObjectSpec:
         if not isinstance(self.id, str) or not isinstance(self.params, Mapping):
             raise InvalidInput(f"ObjectSpec: needs a text and a mapping, got {shown(self.id)}, {shown(self.params)}.")
         try:
-            put(self, params={str(key): exact_json(value) for key, value in self.params.items()})
+            put(self, params={str(key): exact_json(value, f"{key} must be") for key, value in self.params.items()})
         except InvalidInput as error:
             raise InvalidInput(f"{self.id}: {error}") from None
 
@@ -319,7 +319,7 @@ def _defaults(kind: Any) -> dict[str, Any]:
     return {item.name: item.default for item in fields(kind)}
 
 
-def exact_json(value: Any) -> Json:
+def exact_json(value: Any, rule: str = "a setting must be") -> Json:
     """Return a parameter or a setting as identities say it, an array by its digest; refuse what JSON cannot say.
 
     >>> exact_json({"layers": (2, 3)})
@@ -338,7 +338,7 @@ def exact_json(value: Any) -> Json:
         return {key: exact_json(item) for key, item in value.items()}
     if isinstance(value, Setting):
         return value.exact_json()
-    raise InvalidInput(f"JSON cannot say {shown(value)} exactly.")
+    raise InvalidInput(f"{rule} a value that JSON can say exactly, got {shown(value)}.")
 
 
 def _is_exact(value: Any) -> bool:
