@@ -19,7 +19,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 import replicable_rl as rr
-from replicable_rl.errors import check_share
 from replicable_rl.runs import ObjectSpec
 from replicable_rl.sampling import OutcomeCounts
 
@@ -86,7 +85,8 @@ class GoodEnough(rr.Algorithm):
     needs: ClassVar[type] = rr.Generative
 
     def __post_init__(self) -> None:
-        check_share("GoodEnough", "epsilon", self.epsilon)
+        if not 0.0 < self.epsilon < 1.0:
+            raise rr.InvalidInput(f"GoodEnough: epsilon must lie in (0, 1), got {self.epsilon!r}.")
 
     def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
         """Draw once, plan, and decide."""
