@@ -170,6 +170,8 @@ def speaking_as(owner: str, *others: str) -> Iterator[None]:
 
 def plain_number(value: object) -> int | float | None:
     """Return a number of Python's or NumPy's as Python's; None for NaN, truth values and everything else."""
+    if type(value) is int:  # nearly always
+        return value
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, np.integer)):

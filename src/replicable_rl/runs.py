@@ -417,7 +417,10 @@ def algorithm_spec(algorithm: Algorithm) -> ObjectSpec:
     """Return id, version and settings of an algorithm; a setting that JSON cannot say by its type."""
     params: dict[str, Json] = {"version": algorithm.version} if algorithm.version else {}
     for name, value in algorithm.settings.items():
-        params[name] = exact_json(value) if _is_exact(value) else type(value).__qualname__
+        try:
+            params[name] = exact_json(value)
+        except InvalidInput:
+            params[name] = type(value).__qualname__
     return ObjectSpec(algorithm.id, params)
 
 
