@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import replicable_rl as rr
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning import optimal_values
 from replicable_rl.problem.shipped import (
